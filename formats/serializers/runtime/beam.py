@@ -7,9 +7,10 @@ The snapshot has the serializer as a Java object, which names its coder, and is 
     FlinkStateNameSpaceSerializerSnapshot   object                              version 0; values are texts of Flink
 
     varint          7 bits per byte, the lowest first           VarInt (of 32 bits, unsigned)  VarLong
-    StringUtf8      varint n  n bytes                           ByteArray, ByteBuffer, LengthPrefix
+    StringUtf8      varint n  n bytes                           ByteArray, ByteBuffer
     BigEndian...    i16, i32, i64     Double, Float, Boolean, Byte
     Instant         i64 milliseconds, the sign bit inverted     Duration: varint of milliseconds
+    LengthPrefix    varint n  value[n bytes]
     Kv              key  value        Nullable   u8, 1 value    Map   i32 n  (key  value)[n]
     Iterable        i32 n  element[n], or i32 -1  (varint n  element[n])*  varint 0       List, Collection, Set
     TimestampedValue  value  Instant
@@ -309,6 +310,32 @@ class Nullable(_ReadOnly):
 
 
 @dataclass(frozen=True)
+class Prefixed(_ReadOnly):
+    """The number of bytes, and a value that has so many."""
+
+    part: Part
+
+    @property
+    def flink_type(self) -> str:  # type: ignore[override]
+        return f"BEAM_PREFIXED<{self.part.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.part.arrow_type(options)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        start = at.at(at.position.copy(), at.end)
+        sizes = read_varints(at, "the length of a value")
+        wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
+        start.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
+        inner = at.at(at.position.copy(), at.position + sizes)
+        column = self.part.decode(inner)
+        left = np.flatnonzero(inner.position != inner.end)
+        start.check(int(left[0]) if len(left) else -1, "a value of as many bytes as its length")
+        at.position[:] = inner.end
+        return column
+
+
+@dataclass(frozen=True)
 class Elements(_ReadOnly):
     """A number and that many elements; or, of an iterable without a size, pieces of them up to one without any."""
 
@@ -436,6 +463,7 @@ COMPOSITES: Mapping[str, tuple[tuple[str, ...], Callable[..., Part]]] = {
     f"{CODERS}KvCoder": (("keyCoder", "valueCoder"), lambda key, value: Fields(("key", "value"), (key, value))),
     f"{CODERS}MapCoder": (("keyCoder", "valueCoder"), MapEntries),
     f"{CODERS}NullableCoder": (("valueCoder",), Nullable),
+    f"{CODERS}LengthPrefixCoder": (("valueCoder",), Prefixed),
     **dict.fromkeys(
         (f"{CODERS}{name}Coder" for name in ("Iterable", "List", "Collection", "Set")), (("elementCoder",), Elements)
     ),
@@ -475,6 +503,14 @@ def _part(coder: object, depth: int, room: list[int]) -> Part | None:
     names, build = COMPOSITES[coder.class_name]
     parts = [_part(coder.fields.get(name), depth + 1, room) for name in names]
     return None if None in parts else build(*parts)
+
+
+def _may_prefix(serializer: JavaObject) -> bool:
+    """Return whether each value may have its length before it, as one form of the serializer with fasterCopy has it.
+
+    That form has no options of the pipeline among its fields; another one without them writes values alone.
+    """
+    return bool(serializer.fields.get("fasterCopy")) and "pipelineOptions" not in serializer.fields
 
 
 def serialized_object(payload: bytes) -> object:
@@ -535,7 +571,7 @@ class BeamSerializer(Shaped):
         assert isinstance(opaque, OpaqueSerializer)
         serializer = serialized_object(opaque.payload)
         coder = serializer.fields.get("coder") if isinstance(serializer, JavaObject) else None
-        part = part_of(coder)
+        part = None if isinstance(serializer, JavaObject) and _may_prefix(serializer) else part_of(coder)
         if part is not None:
             return cls(name, version, opaque.payload, part)
         detail = coder.class_name if isinstance(coder, JavaObject) else opaque.detail

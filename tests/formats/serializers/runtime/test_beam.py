@@ -58,6 +58,7 @@ def plain(name: str) -> Coder:
 
 def of(name: str, *parts: Coder) -> Coder:
     names = {"Kv": ("keyCoder", "valueCoder"), "Map": ("keyCoder", "valueCoder"), "Nullable": ("valueCoder",)}
+    names["LengthPrefix"] = ("valueCoder",)
     fields = dict(zip(names.get(name, ("elementCoder",)), parts, strict=True))
     return f"{CODERS}{name}Coder", fields
 
@@ -109,6 +110,7 @@ EXAMPLES: list[tuple[Coder, str, Any]] = [
     (of("Iterable", plain(DATA)), "\xff\xff\xff\xff\x02\x04ab\0c\x04de\0f\0", [b"ab\0c", b"de\0f"]),
     (of("Iterable", plain(GLOBAL)), "\0\0\0\x01", [None]),
     (of("Map", plain(TEXT), plain(VARINT)), "\0\0\0\x01\x01a\x05", [("a", 5)]),
+    (of("LengthPrefix", plain(VARLONG)), "\x02\xc8\x01", 200),
     (of("Nullable", plain(TEXT)), "\0", None),
     (of("Nullable", plain(TEXT)), "\x01\x01a", "a"),
     (
@@ -188,6 +190,14 @@ def test_damage_is_an_error(data: bytes) -> None:
         end = np.array([len(data)], np.int64)
         with pytest.raises(CorruptStateError):
             serializer.decode(Cursors(np.frombuffer(data, np.uint8).copy(), np.zeros(1, np.int64), end))
+
+
+@pytest.mark.parametrize("data", [b"\x03\xc8\x01\x00", b"\x01\xc8\x01", b"\x05\x01", b"\xff\xff\xff\xff\x0f\x01"])
+def test_a_value_has_as_many_bytes_as_its_prefix_says(data: bytes) -> None:
+    serializer = legacy(of("LengthPrefix", plain(VARLONG)))
+    end = np.array([len(data)], np.int64)
+    with pytest.raises(CorruptStateError):
+        serializer.decode(Cursors(np.frombuffer(data, np.uint8).copy(), np.zeros(1, np.int64), end))
 
 
 def test_keys_are_found_by_the_hash_of_their_buffer(tmp_path: Path) -> None:
