@@ -34,7 +34,11 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     history = corpus / "history" / "2.3.0-hashmap" / "checkpoints"
     checkpoints = tmp_path / "checkpoints"
     shutil.copytree(history, checkpoints)
+    changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
+    for plan in ("old.json", "new.json"):
+        shutil.copy(changed / plan, tmp_path / plan)
     return {
+        "/savepoints/shop-sql": changed / "before",
         "/savepoints/savepoint-2f1a3c": shop,
         "/savepoints/orders": next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")),
         "/checkpoints/7d2e": checkpoints,

@@ -29,6 +29,7 @@ GUIDE = (
     "erase-a-person",
     "check-in-ci",
     "flink-1-to-2",
+    "change-a-sql-job",
     "between-engines",
     "object-stores",
     "clusters",
