@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
@@ -37,9 +38,6 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
     nearest,
 )
-from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
-from pyspark_savepoint.formats.filesystems.object_store import ObjectStore, object_store
-from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
 from pyspark_savepoint.formats.filesystems.remote_files import RemoteInputFile
 from pyspark_savepoint.formats.filesystems.storage_options import (
     NO_OPTIONS,
@@ -61,6 +59,11 @@ from pyspark_savepoint.formats.io.snapshot_files import (
     SnapshotFileSystem,
 )
 from pyspark_savepoint.formats.redaction import shown
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
+    from pyspark_savepoint.formats.filesystems.object_store import ObjectStore
+    from pyspark_savepoint.formats.filesystems.remote import StoreTarget
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 #: Nanoseconds within which a file may be replaced without a change of its times, as file systems store them.
@@ -333,6 +336,11 @@ def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
 @functools.lru_cache(maxsize=16)
 def store_of(target: StoreTarget) -> ObjectStore | ArrowStore:
     """Return the live store of a place, cached per process: obstore's, or pyarrow's for what only that reaches."""
+    # Imported here, as below: the clients take longer to import than a local savepoint takes to open.
+    from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
+    from pyspark_savepoint.formats.filesystems.object_store import object_store
+    from pyspark_savepoint.formats.filesystems.remote import connect
+
     try:
         return object_store(target)
     except LookupError as why:
@@ -366,6 +374,8 @@ class RemoteFileSystem:
     @property
     def store(self) -> ObjectStore | ArrowStore:
         """Return the live store."""
+        from pyspark_savepoint.formats.filesystems.remote import StoreTarget
+
         options = self.options
         if self.scheme in STORES:
             options = options.with_environment(STORES[self.scheme])
@@ -443,6 +453,8 @@ class RemoteFileSystem:
 
     def hold(self, source: SnapshotFileSystem, path: str, anchor: Anchor | None, target: str, size: int) -> bool:
         """Have the store copy an object; return whether it did."""
+        from pyspark_savepoint.formats.filesystems.object_store import ObjectStore
+
         assert isinstance(source, RemoteFileSystem)
         mine, other = self.store, source.store
         if isinstance(mine, ObjectStore) and mine is other:
@@ -451,6 +463,9 @@ class RemoteFileSystem:
 
     def _in_arrow(self) -> ArrowStore:
         """Return pyarrow's store of this place, which copies from one bucket into another."""
+        from pyspark_savepoint.formats.filesystems.arrow_store import ArrowStore
+        from pyspark_savepoint.formats.filesystems.remote import connect
+
         store = self.store
         if isinstance(store, ArrowStore):
             return store
