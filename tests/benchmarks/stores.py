@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
@@ -18,25 +18,41 @@ import numpy as np
 from obstore.store import S3Store
 
 from pyspark_savepoint.command_line.main import main
-from tests.benchmarks.data import UID, write_savepoint
+from tests.benchmarks.data import UID, write_savepoint, write_wide_savepoint
 from tests.benchmarks.measure import Figure, of_times
 from tests.benchmarks.rocksdb_data import IncrementalJob
 from tests.remote.measured_store import MeasuredStore, Request, chain, measured_store, waited
 from tests.remote.storage import CREDENTIALS
 
 LATENCY = 0.05
+#: Bytes in a second of one connection, for the second figures of some verbs.
+BANDWIDTH = 50e6
 RANGE = 8 << 20
-#: Verbs, with how many times raw reads they may take.
-VERBS: dict[str, tuple[tuple[str, ...], float]] = {
+CHECKPOINTS = 60
+NEWEST = f"s3://bucket/job/chk-{CHECKPOINTS}"
+#: Verbs that read, with how many times raw reads they may take.
+READS: dict[str, tuple[tuple[str, ...], float]] = {
     "`ls`, 64 files": (("ls", "s3://bucket/wide"), 2),
-    "`ls` of 20 checkpoints": (("ls", "s3://bucket/job"), 2),
+    f"`ls` of {CHECKPOINTS} checkpoints": (("ls", "s3://bucket/job"), 2),
     "`--as-of 10`": (("ls", "s3://bucket/job", "--as-of", "10"), 3),
+    "`--as-of latest`": (("ls", "s3://bucket/job", "--as-of", "latest"), 3),
     "`sizes`, 64 files": (("sizes", "s3://bucket/wide"), 3),
+    "`sizes`, small files": (("sizes", "s3://bucket/small"), 3),
     "`verify`, 64 files": (("verify", "s3://bucket/wide"), 2),
-    "`verify`, RocksDB": (("verify", "s3://bucket/job/chk-20"), 3),
-    "`sizes`, RocksDB": (("sizes", "s3://bucket/job/chk-20"), 3),
-    "`show --limit 20`, RocksDB": (("show", "s3://bucket/job/chk-20", UID, "--limit", "20"), 5),
+    "`verify`, 4 files": (("verify", "s3://bucket/four"), 2),
+    "`verify`, RocksDB": (("verify", NEWEST), 3),
+    "`sizes`, RocksDB": (("sizes", NEWEST), 3),
+    "`heaviest`, RocksDB": (("heaviest", NEWEST), 3),
+    "`show --limit 20`, RocksDB": (("show", NEWEST, UID, "--limit", "20"), 5),
+    "one key, RocksDB": (("show", NEWEST, UID, "--keys", "42"), 5),
+    "`show --json`, RocksDB": (("show", NEWEST, UID, "--json", "--limit", "0"), 2),
+    "`diff`, RocksDB": (("diff", f"s3://bucket/job/chk-{CHECKPOINTS - 1}", NEWEST), 3),
+    "`changes`, RocksDB": (("changes", "s3://bucket/job", UID, "--from", str(CHECKPOINTS - 1)), 3),
     "`doctor`": (("doctor", "s3://bucket/wide"), 10),
+    "`report`": (("report", "s3://bucket/wide", "-o", "{folder}/report.html"), 10),
+    "`erase --dry-run`": (("erase", "s3://bucket/wide", "s3://bucket/new", "--dry-run", "--keys", "42"), 10),
+}
+WRITES: dict[str, tuple[tuple[str, ...], float]] = {
     "`pin`, 64 files": (("pin", "s3://bucket/wide", "s3://bucket/pinned"), 3),
     "`cp`, 64 files": (("cp", "s3://bucket/wide", "s3://bucket/copied"), 3),
 }
@@ -45,24 +61,37 @@ VERBS: dict[str, tuple[tuple[str, ...], float]] = {
 def stores(folder: Path, keys: int) -> Iterator[Figure]:
     """Yield a figure of each verb: seconds waited; aims are those of raw reads times what a verb may take."""
     write_savepoint(folder / "wide", "long", keys, parallelism=64)
+    write_savepoint(folder / "four", "long", keys, parallelism=4)
+    write_wide_savepoint(folder / "small", max(5, keys // 10_000), 64, keys=1000)
     job, random = IncrementalJob(folder / "job", "long", keys, parallelism=8), np.random.default_rng(1)
-    for number in range(1, 21):
+    for number in range(1, CHECKPOINTS + 1):
         rows = np.sort(random.choice(keys, keys if number == 1 else keys // 16, replace=False))
         job.put(rows, random.integers(0, 1 << 30, len(rows)))
         job.checkpoint(number)
     job.close()
     with measured_store() as store, mock.patch.dict(os.environ, CREDENTIALS):
-        for name in ("wide", "job"):
+        for name in ("wide", "four", "small", "job"):
             store.upload(folder / name, name)
         store.latency = LATENCY
-        for name, (words, most) in VERBS.items():
-            store.requests.clear()
-            with contextlib.redirect_stdout(io.StringIO()):
-                main([*words, f"--storage-option=endpoint={store.endpoint}"])
-            asked = list(store.requests)
-            raw = _raw(store, asked)
-            said = f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {waited(asked) / raw:.1f} times raw"
-            yield of_times(said, [waited(asked)], round(most * raw, 2))
+        for name, (words, most) in {**READS, **WRITES}.items():
+            yield _figure(store, name, [word.format(folder=folder) for word in words], most)
+        store.bandwidth = BANDWIDTH
+        for name in ("`verify`, 64 files", "`verify`, 4 files", "`verify`, RocksDB"):
+            words, most = READS[name]
+            yield _figure(store, f"{name}, 50 MB/s a connection", words, most)
+
+
+def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) -> Figure:
+    store.requests.clear()
+    with contextlib.redirect_stdout(io.StringIO()):
+        main([*words, f"--storage-option=endpoint={store.endpoint}"])
+    asked = list(store.requests)
+    given = sum(one.given for one in asked) / 1e6
+    raw = _raw(store, asked)
+    said = (
+        f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {given:.1f} MB, {waited(asked) / raw:.1f} times raw"
+    )
+    return of_times(said, [waited(asked)], round(most * raw, 2))
 
 
 def _raw(store: MeasuredStore, asked: list[Request]) -> float:

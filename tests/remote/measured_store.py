@@ -61,6 +61,8 @@ class MeasuredStore(ThreadingHTTPServer):
         #: The headers of each.
         self.headers: list[dict[str, str]] = []
         self.latency = 0.0
+        #: Bytes in a second of one connection; 0 for as many as there are.
+        self.bandwidth = 0.0
         self.fault: Fault = lambda kind, key: None
         self.refused: set[str] = set()
         #: Seconds for which a connection says nothing.
@@ -149,6 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._break(fault, Request(kind, key, 0, len(body), 0, begin, begin))
                 return
         status, headers, data = answer
+        if self.server.bandwidth:
+            time.sleep((len(body) + len(data)) / self.server.bandwidth)
         given = 0 if kind == "HEAD" else len(data)
         logged = Request(kind, key or query.get("prefix", ""), status, len(body), given, begin, time.monotonic())
         self.server.headers.append(dict(self.headers.items()))
