@@ -20,7 +20,6 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from pyspark_savepoint.execution.target_release import fits
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -379,6 +378,8 @@ class _Change:
                 would have to be rewritten: only ``Savepoint.write`` does that.
 
         """
+        from pyspark_savepoint.execution.target_release import fits
+
         changed = self.savepoint
         changed = (
             changed.with_new(self.operator)

@@ -37,7 +37,13 @@ from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY, is_timer
+from pyspark_savepoint.statebackends.model.entry_bytes import (
+    ENTRIES,
+    KEYED_ENTRIES,
+    SERIALIZED_KEY,
+    is_timer,
+    map_namespaces,
+)
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.state_column import unwrap
@@ -72,7 +78,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WINDOW_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
-from pyspark_savepoint.statebackends.writing.state_file import map_namespaces
 
 KEY_COLUMN = "key"
 MAP = "MAP"

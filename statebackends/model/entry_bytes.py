@@ -16,7 +16,7 @@ parsed only to find where elements end. Flink: ``CompositeKeySerializationUtils`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -240,3 +240,9 @@ def length_column(lengths: Longs) -> pa.Array:
         here = np.flatnonzero(digits > digit)
         data[offsets[here] + digit] = lengths[here] >> 8 * digit & 0xFF
     return binary_array(pa.binary(), offsets, data)
+
+
+def map_namespaces(states: Sequence[StateMetaInfoSnapshot]) -> dict[int, int]:
+    """Return the numbers of map states with the bytes of their namespaces, -1 if these vary."""
+    maps = [(number, meta) for number, meta in enumerate(states) if not is_timer(meta) and meta.state_type == "MAP"]
+    return {number: constant_width(meta.namespace_serializer) for number, meta in maps}

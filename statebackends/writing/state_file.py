@@ -26,8 +26,6 @@ from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
-from pyspark_savepoint.formats.keyed.keyed_block import constant_width
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
@@ -41,9 +39,9 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import (
     together,
     total,
 )
-from pyspark_savepoint.statebackends.merging.keyed_input import MAP, KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE, is_timer
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
 from pyspark_savepoint.statebackends.model.key_codec import entry_keys, shown_key
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
@@ -475,12 +473,6 @@ def _entries(batch: SortedBatch) -> EntryChunk:
         read_only(data), read_only(values), state, np.array(batch.key_group, np.int32), start + 2, offsets[1:].copy(),
         value[:-1].copy(), value[1:].copy(), start, start,
     )  # fmt: skip
-
-
-def map_namespaces(states: Sequence[StateMetaInfoSnapshot]) -> dict[int, int]:
-    """Return the numbers of map states with the bytes of their namespaces, -1 if these vary."""
-    maps = [(number, meta) for number, meta in enumerate(states) if not is_timer(meta) and meta.state_type == MAP]
-    return {number: constant_width(meta.namespace_serializer) for number, meta in maps}
 
 
 def placed(chunk: EntryChunk, namespace: int | None) -> EntryChunk:
