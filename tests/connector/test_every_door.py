@@ -22,12 +22,18 @@ from pyspark.sql import SparkSession
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.doctor.surveys import Surveys
 from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.report.metrics import PREFIX
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.testing import assert_restores
+from tests.connector.command_line.conftest import Ran
+from tests.connector.command_line.test_metrics import parsed
+from tests.statebackends.writing.whole_operator import PARTS, contents, rows_for, written_base
 
 KEYS = pa.array([1, 2, 3], pa.int64())
 LONGS = pa.array([10, 20, 30], pa.int64())
@@ -212,6 +218,16 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     ),
     "no rows": (_rows("total").slice(0, 0), "total", {}, BEFORE["total"]),
     "another max parallelism": (_rows("total"), "total", {"maxParallelism": "128"}, "differs from th"),
+    "the max parallelism that it has": (_rows("total"), "total", {"maxParallelism": "512"}, BEFORE["total"]),
+    "another parallelism": (_rows("total"), "total", {"parallelism": "3"}, "differs from that of the operator"),
+    "the parallelism that it has": (_rows("total"), "total", {"parallelism": "1"}, BEFORE["total"]),
+    "a release": (_rows("total"), "total", {"flinkVersion": "1.20"}, BEFORE["total"]),
+    "a release that is too old": (_rows("total"), "total", {"flinkVersion": "1.15"}, "older than 1.16"),
+    "a type that there is not": (_rows("total"), "total", {"types": {"total": "LNG"}}, "LNG"),
+    "the type of no column": (_rows("total"), "total", {"types": {"totals": "LONG"}}, "'totals'"),
+    "the time to live of no column": (_rows("total"), "total", {"ttl": "totals"}, "totals"),
+    "the type of the key": (_rows("total"), "total", {"types": {"key": "LONG"}}, BEFORE["total"]),
+    "another type of the key": (_rows("total"), "total", {"types": {"key": "INT"}}, "key"),
 }  # fmt: skip
 
 
@@ -246,6 +262,20 @@ def test_an_operator_that_is_new(base: Path, tmp_path: Path, door: str) -> None:
         path = _added_operator(base, folder, rows, options) if door == "data source" else None
         path = path or (_put_operator if door == "command" else _with_operator)(base, folder, rows, options)
         assert max_parallelisms(path) == {"op": 512, "new": number}
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize(("table", "state"), [("keyed_state", "x"), ("window_state", "w"), ("operator_state", "rates")])
+def test_all_else_of_an_operator_stays(tmp_path: Path, table: str, state: str, door: str) -> None:
+    """Other states, windows, timers, operator state, state of the coordinator, raw state and records in flight."""
+    base = written_base(tmp_path / "whole")
+    before = contents(base)
+    assert set(before) == PARTS
+    options = {} if table == "keyed_state" else {"table": table}
+    after = contents(DOORS[door](base, tmp_path, rows_for(table, state), "op", state, options))
+    changed = f"{table} {state}"
+    assert after.pop(changed) != before.pop(changed)
+    assert after == before
 
 
 def _added_operator(base: Path, folder: Path, rows: pa.Table, options: Options) -> Path:
@@ -453,3 +483,108 @@ def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
         frame.withColumnRenamed("coupon", "Coupon").write.format("savepoint").options(uid="op", state="Coupon").mode(
             "overwrite"
         ).save(str(path))
+
+
+# -- what is asked of a snapshot -----------------------------------------------------------------------------
+
+SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: object) -> Ran:
+    """What a command says."""
+    return Ran(main([str(word) for word in words]), *capsys.readouterr())
+
+
+def job_of(state: str = "LONG", **more: Any) -> dict[str, Any]:
+    """A job with one operator, of which one state is described."""
+    operator = {"uid": "accounts", "key": "LONG", "states": {"total": state}, **more}
+    return {"operators": [operator], "javaClasses": ["oracle.Shop$Profile", "oracle.Shop$Tier"]}
+
+
+#: A job, whether state that no operator takes is allowed, and whether Flink restores the savepoint; None: unknown.
+RESTORES: dict[str, tuple[dict[str, Any], bool, bool | None]] = {
+    "the same type": (job_of(), True, True),
+    "operators are left behind": (job_of(), False, False),
+    "another type": (job_of("STRING"), True, False),
+    "another max parallelism": (job_of(maxParallelism=64), True, False),
+    "no types": ({"operators": [{"uid": "accounts"}]}, True, None),
+}
+
+
+@pytest.mark.parametrize("question", list(RESTORES))
+def test_a_restore_has_one_verdict(question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the API with a mapping and with its text, by the command with a file, and by the assertion."""
+    job, allowed, answer = RESTORES[question]
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job))
+    savepoint = pyspark_savepoint.open(SHOP)
+    rows = [
+        savepoint.check_restore(one, allow_non_restored_state=allowed).to_arrow().to_pylist()
+        for one in (job, json.dumps(job))
+    ]
+    assert rows[0] == rows[1]
+    fails = any(row["verdict"] in ("fails", "is misread") for row in rows[0])
+    words = ["check-restore", SHOP, file, "--json", *(["--allow-non-restored-state"] if allowed else [])]
+    done = said(capsys, *words)
+    assert (fails, done.code) == (answer is False, {True: 0, False: 1, None: 3}[answer])
+    assert done.records[-1]["restores"] is answer
+    if answer:
+        assert_restores(SHOP, job, allow_non_restored_state=allowed)
+    else:
+        with pytest.raises(AssertionError, match="Flink does not restore"):
+            assert_restores(SHOP, job, allow_non_restored_state=allowed)
+
+
+def test_the_job_that_took_a_savepoint_restores_it(capsys: pytest.CaptureFixture[str]) -> None:
+    savepoint = pyspark_savepoint.open(SHOP)
+    rows = savepoint.check_restore(savepoint).to_arrow().to_pylist()
+    assert not [row for row in rows if row["verdict"] == "fails"]
+    assert said(capsys, "check-restore", SHOP, SHOP).code == 0
+    assert_restores(SHOP, savepoint)
+
+
+def test_sizes_are_the_same_everywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """By the API, the command, metrics, the numbers of doctor, and the page."""
+    savepoint = pyspark_savepoint.open(SHOP)
+    sizes: dict[tuple[str, str, str], list[int]] = {}
+    for row in savepoint.sizes().rows():
+        if row["note"] is None:
+            numbers = sizes.setdefault((row["operator_uid"], row["table"], row["state"] or ""), [0, 0, 0])
+            numbers[:] = [numbers[0] + row["entries"], numbers[1] + row["bytes"], max(numbers[2], row["largest"])]
+    assert len(sizes) > 10
+    names = ("entries", "bytes", "largest")
+    records = [row for row in said(capsys, "sizes", SHOP, "--json").records if row["note"] is None]
+    assert sizes == {
+        (row["operator_uid"], row["table"], row["state"] or ""): [row[name] for name in names] for row in records
+    }
+    metrics = parsed(said(capsys, "metrics", SHOP).out)
+    for place, name in enumerate(("state_entries", "state_bytes", "state_largest_entry_bytes")):
+        assert metrics[PREFIX + name] == {labels: numbers[place] for labels, numbers in sizes.items()}
+    surveyed = Surveys(savepoint).sizes
+    assert sorted(sizes.values()) == sorted([one.entries, one.bytes, one.largest] for one in surveyed)
+    page = Path(savepoint.report(tmp_path / "page.html")).read_text()
+    assert "recent_amounts" in page
+
+
+def test_heaviest_keys_are_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("operator_uid", "table", "state", "key", "key_group", "entries", "bytes", "rank")
+    savepoint = pyspark_savepoint.open(SHOP)
+    rows = [tuple(row[name] for name in names) for row in savepoint.heaviest_keys("accounts", top=3).rows()]
+    records = said(capsys, "heaviest", SHOP, "accounts", "--top", 3, "--json").records
+    assert len(rows) > 10
+    assert sorted(rows, key=repr) == sorted((tuple(row[name] for name in names) for row in records), key=repr)
+
+
+def test_what_is_wrong_is_the_same_everywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of a savepoint in order, and of one with a damaged file."""
+    damaged = Path(shutil.copytree(SHOP, tmp_path / "damaged"))
+    largest = max(
+        (file for file in damaged.iterdir() if file.name != "_metadata"), key=lambda file: file.stat().st_size
+    )
+    largest.write_bytes(largest.read_bytes()[:-20])
+    names = ("operator_uid", "table", "state", "subtask", "status", "entries", "bytes")
+    for path, wrong in ((SHOP, False), (damaged, True)):
+        rows = [tuple(row[name] for name in names) for row in pyspark_savepoint.open(path).verify().rows()]
+        done = said(capsys, "verify", path, "--all", "--json")
+        assert sorted(rows, key=repr) == sorted((tuple(row[name] for name in names) for row in done.records), key=repr)
+        assert ("error" in {row[names.index("status")] for row in rows}, done.code) == (wrong, int(wrong))
