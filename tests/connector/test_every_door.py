@@ -8,7 +8,10 @@ afterwards, or the text of a refusal. ``test_with_spark`` asks a few through ``d
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -447,29 +450,28 @@ def test_a_removed_time_to_live_stays_removed(base: Path, tmp_path: Path) -> Non
     assert dict(registered(tmp_path / "new"))["coupon"] == ("VALUE", "STRING")
 
 
-@pytest.mark.spark
-def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
-    """``df.write``, SQL and ``Savepoint`` have the answers of the steps below them."""
+def ask_spark(spark: SparkSession, base: Path, folder: Path) -> None:
+    """Ask a few questions of ``df.write``, SQL and ``Savepoint``, which have the answers of the steps below them."""
     frame = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "key LONG, coupon STRING")
     types = json.dumps({"coupon": "STRING"})
     for ttl in (None, "false"):
         answer = ("VALUE", "TTL<STRING>" if ttl is None else "STRING")
         more = {} if ttl is None else {"ttl": ttl}
-        path = shutil.copytree(base, tmp_path / f"df-{ttl}")
+        path = shutil.copytree(base, folder / f"df-{ttl}")
         options = {"uid": "op", "state": "coupon", "types": types, **more}
         frame.write.format("savepoint").options(**options).mode("overwrite").save(str(path))
         assert dict(registered(path))["coupon"] == answer
-        path = shutil.copytree(base, tmp_path / f"sql-{ttl}")
+        path = shutil.copytree(base, folder / f"sql-{ttl}")
         listed = ", ".join(f"{name} '{text}'" for name, text in {"path": path, **options}.items())
         view = f"CREATE OR REPLACE TEMPORARY VIEW coupons (key LONG, coupon STRING) USING savepoint OPTIONS ({listed}"
         spark.sql(f"{view}, key 'key')")
         spark.sql("INSERT OVERWRITE coupons VALUES (1L, 'a'), (2L, 'b')")
         assert dict(registered(path))["coupon"] == answer
         new = Savepoint.load(spark, str(base)).with_state("op", "coupon", frame, types={"coupon": "STRING"}, **more)
-        new.write(str(tmp_path / f"verb-{ttl}"))
-        assert dict(registered(tmp_path / f"verb-{ttl}"))["coupon"] == answer
+        new.write(str(folder / f"verb-{ttl}"))
+        assert dict(registered(folder / f"verb-{ttl}"))["coupon"] == answer
     for by_sql in (False, True):
-        path = shutil.copytree(base, tmp_path / f"update-{by_sql}")
+        path = shutil.copytree(base, folder / f"update-{by_sql}")
         more = spark.createDataFrame([(3, "x"), (4, "y")], "key LONG, coupon STRING")
         if not by_sql:
             more.write.format("savepoint").options(uid="op", state="coupon").mode("append").save(str(path))
@@ -483,6 +485,33 @@ def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
         frame.withColumnRenamed("coupon", "Coupon").write.format("savepoint").options(uid="op", state="Coupon").mode(
             "overwrite"
         ).save(str(path))
+
+
+@pytest.mark.spark
+def test_with_spark(spark: SparkSession, base: Path, tmp_path: Path) -> None:
+    ask_spark(spark, base, tmp_path)
+
+
+#: A client of Connect has no JVM, so it has a process of its own.
+CONNECT = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from tests.connector.test_every_door import ask_spark
+ask_spark(SparkSession.builder.remote("local[2]").getOrCreate(), Path(sys.argv[1]), Path(sys.argv[2]))
+print("asked")
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.thorough  # a server of Connect starts
+def test_with_connect(base: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(base), str(tmp_path)], cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["asked"], done.stderr[-3000:]
 
 
 # -- what is asked of a snapshot -----------------------------------------------------------------------------
