@@ -349,7 +349,7 @@ class LocalEngine:
 
     def write(self, rows: LocalRows, part: PartOfWrite) -> None:
         """Write a table by the writer that tasks of Spark run, part by part."""
-        plan = part.plan(rows.schema, rows.layout)
+        plan = part.plan(rows.schema, rows.layout).with_near_files()
         published = False
         try:
             progress.parts(len(rows.parts))

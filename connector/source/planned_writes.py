@@ -79,6 +79,8 @@ class PlannedWrites(DataSource):
         from pyspark_savepoint.source.writer import SavepointDataSourceWriter
 
         try:
-            return SavepointDataSourceWriter(opened(self.options.get(PLAN, ""), self.secret))
+            plan = opened(self.options.get(PLAN, ""), self.secret)
+            # This process commits on the machine that has the folder.
+            return SavepointDataSourceWriter(plan.with_near_files())
         except SavepointError as error:
             raise error.with_traceback(None) from None

@@ -158,4 +158,4 @@ class PartOfWrite:
             schema=schema,
             descriptor=self.descriptor,
             clustered=layout == Distribution(max_parallelism, parallelism or 0),
-        ).with_near_files()
+        )
