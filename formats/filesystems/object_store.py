@@ -803,13 +803,20 @@ def _azure(target: StoreTarget) -> _Client:
         "container_name": container,
         "account_name": account,
         "endpoint": f"{scheme}://{account}{host}" if host.startswith(".") else f"{scheme}://{host}/{account}",
-        "account_key": settings.get("account_key"),
-        "sas_key": (settings.get("sas_token") or "").removeprefix("?"),
         "client_id": settings.get("client_id"),
     }
     given = {name: value for name, value in arguments.items() if value}
-    staying = _staying_at(given["endpoint"].partition("://")[2].partition("/")[0])
-    if not given.keys() & {"account_key", "sas_key"}:
+    secrets = {
+        "access_key": settings.get("account_key"),
+        "sas_token": (settings.get("sas_token") or "").removeprefix("?"),
+    }
+    own = {name: value for name, value in secrets.items() if value}
+    if own:
+        name, secret = next(iter(own.items()))
+        # The client would prefer an identity that the environment names, whose tokens come from another host.
+        given["credential_provider"] = lambda: {name: secret, "expires_at": None}
+        staying = _staying_at(given["endpoint"].partition("://")[2].partition("/")[0])
+    else:
         given |= azure_identity()
         staying = {}  # tokens come from other hosts, and are sent in a header that no redirect gets
     limit = target.options.retry_limit or RETRY_LIMIT
