@@ -157,9 +157,12 @@ rows = totals.selectExpr("count(total)").collect()
 
 def loaded(_):
     import os, sys
-    from pyspark_savepoint.formats.kernels import walk
-    return [(os.environ["PYSPARK_SAVEPOINT_CODE"], walk.merge_key_groups.compiled_here,
-             len(walk.merge_key_groups.signatures), "numba" in sys.modules)]
+    import numpy as np
+    from pyspark_savepoint.formats.kernels import numbers
+    kernel, out = numbers.read_i64, np.zeros(1, np.int64)
+    kernel(np.ones(8, np.uint8), np.zeros(1, np.int64), np.full(1, 8), out)
+    used = kernel.compiled_here, len(kernel.signatures), "numba" in sys.modules, hex(out[0])
+    return [(os.environ["PYSPARK_SAVEPOINT_CODE"], *used)]
 
 executors = spark.sparkContext.parallelize([1], 1).mapPartitions(loaded).collect()
 print(rows[0][0], executors, Path(pyspark_savepoint.__file__))
@@ -191,5 +194,5 @@ def test_executors_of_a_cluster_use_it_from_archives_with_a_package_installed_el
         cwd=home, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.strip() == f"200 [('code', 0, 1, False)] {package / '__init__.py'}"
+    assert done.stdout.strip() == f"200 [('code', 0, 1, False, '0x101010101010101')] {package / '__init__.py'}"
     assert not list(home.rglob("*.code"))
