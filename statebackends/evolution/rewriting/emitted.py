@@ -133,7 +133,11 @@ class EmittedRows:
         missing = set(PARTS.get(shape.layout, ())) - parts.keys()
         if missing:
             raise UnsupportedStateError(
-                f"state {shape.name!r} has something beside its rows that cannot be computed: {', '.join(missing)}"
+                "a state cannot be made of the rows that another operator has emitted: it has more than they tell",
+                operator=self.label,
+                state=shape.name,
+                found=", ".join(sorted(missing)),
+                remedy="let the operator keep what it has: the query without this change, or a new job for it",
             )
         column, _ = put_together(shape, replace(rows, fields=fields, parts=parts), self.schema.field(1).type, count)
         kind = self.schema.field(KEY).type

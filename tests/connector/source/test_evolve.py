@@ -1,0 +1,36 @@
+"""Spark carries a SQL job's state over to its new query as the other face does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint import Savepoint
+from tests.connector.local.test_evolve import arguments, evolved, folder_of, keyed_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    "name", ["sum-backfilled", "grouping-column-removed", "join-becomes-left", "window-sum-added", "top-5-to-3"]
+)
+def test_both_faces_write_the_same_state(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    folder = folder_of("1.20.5", name)
+    given = arguments(folder)
+    if "backfill" in given:
+        given["backfill"] = {
+            one: spark.createDataFrame(table.to_pylist(), "shop STRING, total INT")
+            for one, table in given["backfill"].items()
+        }
+    sp = Savepoint.load(spark, folder / "before")
+    sp.evolve(folder / "old.json", folder / "new.json", **given).write(tmp_path / "spark")
+    evolved(folder, tmp_path / "local")
+    assert keyed_rows(pyspark_savepoint.open(tmp_path / "spark")) == keyed_rows(
+        pyspark_savepoint.open(tmp_path / "local")
+    )
