@@ -250,7 +250,10 @@ class InlineLocation:
 
 
 class Elsewhere(Protocol):
-    """What finds a file that is not where its path says."""
+    """What finds a file that is not where its path says; ``path`` is the one in its handle."""
+
+    @property
+    def path(self) -> str: ...
 
     def find(self) -> tuple[SnapshotFileSystem, str, Anchor | None]:
         """Return where it is, or where it is missed; raise a SavepointError if there is no such place."""
@@ -285,6 +288,13 @@ class FileLocation:
         """Return what no other bytes have: Flink never writes a file again. Copies have that of their original."""
         identifier = f"{self.filesystem.uri(self.path)}\0{self.start}\0{self.size}"
         return self.copy_of or xxhash.xxh3_128_digest(identifier.encode("utf-8", "surrogatepass"))
+
+    def found(self) -> FileLocation:
+        """Return where the file is, for who does not open it; a store is asked if its handle names another path."""
+        if self.elsewhere is None or self.elsewhere.path == self.filesystem.uri(self.path):
+            return self
+        filesystem, path, anchor = self.elsewhere.find()
+        return replace(self, filesystem=filesystem, path=path, anchor=anchor, elsewhere=None)
 
     def open(self, opening: Opening = BEGINNING) -> ByteSource:
         """Open the file and check its size; errors name the operator. ``opening`` is what is read first."""

@@ -11,6 +11,7 @@ checkpoint become private, as in a native savepoint, and a segment of a merged f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -131,6 +132,8 @@ def _stream(handle: StreamStateHandle, moved: Replace) -> StreamStateHandle:
 
 
 COPY_BUFFER = 8 << 20
+#: Files that a store is asked for at a time.
+FINDERS = 32
 #: Number of leading bytes that identify a file that Flink writes, and the size of files that come whole for that.
 BEGINNING, SMALL = 64, 1 << 14
 DATABASE_FILES = (b"MANIFEST-", b"# This is a RocksDB option file")
@@ -321,9 +324,17 @@ def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:
 def referenced(snapshot: Snapshot, operator: OperatorState, given: str) -> OperatorState:
     """Return the operator with absolute handles of its files; ``given`` is the snapshot's path as the user wrote it."""
 
-    def refer(handle: StreamStateHandle) -> StreamStateHandle:
+    def find(handle: StreamStateHandle) -> FileLocation | None:
         location = snapshot.resolve(handle, operator)
-        if not isinstance(location, FileLocation):
+        return location.found() if isinstance(location, FileLocation) else None
+
+    handles = list(dict.fromkeys(streams_of(operator)))
+    with ThreadPoolExecutor(FINDERS if snapshot.location.filesystem.is_remote else 1) as pool:
+        places = dict(zip(handles, pool.map(find, handles), strict=True))
+
+    def refer(handle: StreamStateHandle) -> StreamStateHandle:
+        location = places[handle]
+        if location is None:
             return handle
         path = absolute(location.filesystem, location.path, given)
         if isinstance(handle, SegmentFileStateHandle):

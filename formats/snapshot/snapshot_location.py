@@ -184,7 +184,7 @@ class SnapshotLocation:
         here = self._path_here(recorded)
         for candidate in ([here] if here else []) + list(self._rebased(parts)):
             anchor = self._anchor(candidate)
-            if anchor is not None and self.filesystem.info(candidate) is not None:
+            if anchor is not None and self.filesystem.is_file(candidate):
                 return self.filesystem, candidate, anchor
         changelogs = list(self._changelogs(here, parts))
         for candidate, anchor in changelogs:

@@ -55,6 +55,9 @@ READS: dict[str, tuple[tuple[str, ...], float]] = {
 WRITES: dict[str, tuple[tuple[str, ...], float]] = {
     "`pin`, 64 files": (("pin", "s3://bucket/wide", "s3://bucket/pinned"), 3),
     "`cp`, 64 files": (("cp", "s3://bucket/wide", "s3://bucket/copied"), 3),
+    "`rename` of an operator": (("rename", "s3://bucket/wide", "s3://bucket/renamed", f"{UID}=other"), 3),
+    "`rename` of a state": (("rename", "s3://bucket/wide", "s3://bucket/state", f"{UID}.total=sum"), 3),
+    "`remove-keys`": (("remove-keys", "s3://bucket/wide", "s3://bucket/less", UID, "--keys", "0"), 2),
 }
 
 

@@ -97,7 +97,8 @@ def test_a_relocated_savepoint_reads_no_file(measured: MeasuredStore) -> None:
     measured.requests.clear()
     words = ("relocate", "s3://bucket/out/referred", "s3://bucket/wide", "s3://bucket/wide", "s3://bucket/out/moved")
     assert run(measured, *words) == 0
-    assert measured.kinds() == total(LOOKS, ENDS)
+    assert measured.kinds() == total(LOOKS, ENDS, {"HEAD": FILES}), "is the file beside the snapshot"
+    assert run(measured, "verify", "s3://bucket/out/moved", "--allow-outside") == 0
 
 
 def test_another_bucket_or_a_disk_gets_the_bytes(measured: MeasuredStore, tmp_path: Path) -> None:
