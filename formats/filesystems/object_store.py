@@ -275,14 +275,22 @@ class ObjectStore:
         raise AssertionError
 
     def _fail(self, error: Exception, path: str) -> NoReturn:
+        """Raise what the client's error means, without the client's error: its text repeats what a store answered."""
+        meaning = self._failure(error, path)
+        try:
+            raise meaning from None
+        finally:
+            meaning.__context__ = None
+
+    def _failure(self, error: Exception, path: str) -> Exception:
         status = STATUS.search(str(error))
         if "non-partial response" in str(error):
-            raise RefusedError(NO_RANGES)
+            return RefusedError(NO_RANGES)
         if isinstance(error, FileNotFoundError) and not MISSING_BUCKET.search(str(error)):
-            raise FileNotFoundError(path) from None
+            return FileNotFoundError(path)
         if status is not None and status[1] in ANSWERS:
-            raise RefusedError(status[1])
-        raise self._meaning(error, path) from None
+            return RefusedError(status[1])
+        return self._meaning(error, path)
 
     def _meaning(self, error: Exception, path: str) -> SavepointError:
         if f"{NOWHERE}," in str(error):
