@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import create_savepoint as create
     from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalHistory, LocalTable
+    from pyspark_savepoint.local.retained_files import open_retained
     from pyspark_savepoint.savepoint.catalog import create_tables, drop_tables, register
     from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint, history
@@ -169,6 +170,7 @@ __all__ = [
     "key_by",
     "open_changes",
     "open_history",
+    "open_retained",
     "open_streaming",
     "operator_ids",
     "register",
@@ -245,6 +247,7 @@ _LAZY = {
     "open": ("pyspark_savepoint.local.local_savepoint", "open"),
     "open_changes": ("pyspark_savepoint.local.local_history", "open_changes"),
     "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
+    "open_retained": ("pyspark_savepoint.local.retained_files", "open_retained"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.metadata.identifiers", "OperatorIdentifier"),

@@ -154,6 +154,7 @@ class Verbs:
         self.run("open", lambda: pyspark_savepoint.open(SHOP).keyed_state(ACCOUNTS).to_arrow())
         self.run("open_changes", lambda: pyspark_savepoint.open_changes(SHOP, "accounts").to_arrow())
         self.run("open_history", lambda: pyspark_savepoint.open_history(SHOP.parent).to_arrow())
+        self.run("open_retained", lambda: pyspark_savepoint.open_retained(SHOP.parent).to_arrow())
         self.run("pin", lambda: Savepoint.load(self.spark, SHOP).pin(str(self.folder / "held")))
         self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())

@@ -258,7 +258,7 @@ REFERENCE = Chapter(
             "api-without-spark",
             "Python: without Spark",
             (
-                _names("Open, create", PACKAGE, "open create open_history open_changes"),
+                _names("Open, create", PACKAGE, "open create open_history open_changes open_retained"),
                 _names("What is opened", PACKAGE, "LocalSavepoint LocalTable LocalHistory", "all"),
             ),
         ),

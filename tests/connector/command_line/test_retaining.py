@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import pyspark_savepoint
+from pyspark_savepoint.formats.errors import SavepointWarning
 from tests.connector.command_line.conftest import Run
 from tests.data import unpacked
 
@@ -74,3 +76,20 @@ def test_paths_out_of_the_folder_are_not_opened(run: Run, job: Path, tmp_path: P
     rows = run("retained", job, "--json").records
     assert all(row["outside"] > 0 and row["shared"] == 0 for row in rows)
     assert run("retained", tmp_path / "missing").code == 2
+
+
+def test_the_function_has_the_same_rows(run: Run, job: Path) -> None:
+    shutil.rmtree(job / "chk-8")
+    for unneeded in (False, True):
+        rows = run("retained", job.parent, "--json", *["--unneeded"] * unneeded).records
+        found = pyspark_savepoint.open_retained(job.parent, unneeded=unneeded)
+        assert rows
+        assert [row["path"] for row in found.rows()] == [row["path"] for row in rows]
+        column = "bytes" if unneeded else "alone"
+        assert [row[column] for row in found.rows()] == [row[column] for row in rows]
+
+
+def test_the_function_says_what_is_not_known(job: Path) -> None:
+    (job / "chk-9" / "_metadata").write_bytes(b"damaged")
+    with pytest.warns(SavepointWarning, match="is not known, and none is listed"):
+        assert pyspark_savepoint.open_retained(job.parent, unneeded=True).to_arrow().num_rows == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import tarfile
@@ -20,8 +21,10 @@ VERDICTS = HERE / "verdicts.json"
 
 @functools.cache
 def changes() -> Path:
-    """Unpack the recorded changes once per process, and return their folder."""
-    folder = Path(tempfile.mkdtemp(prefix="changed-queries-"))
+    """Unpack the recorded changes once per process, and return their folder, which goes with the process."""
+    scratch = tempfile.TemporaryDirectory(prefix="changed-queries-")
+    atexit.register(scratch.cleanup)
+    folder = Path(scratch.name)
     unpack(HERE / "changed-queries.tar.xz", folder)
     return folder / "changed-queries"
 
