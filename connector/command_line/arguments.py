@@ -1091,7 +1091,7 @@ COMMANDS = (
             argument(
                 "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
             ),
-            argument("--dry-run", action="store_true", help="write no savepoint"),
+            *WRITES,
         ),
         (
             "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",

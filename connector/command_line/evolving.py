@@ -46,7 +46,13 @@ def evolve(arguments: Namespace, output: Output) -> int:
         }
     )
     if evolved is not None and writes:
-        evolved.write(arguments.target, storage_options=read_options(arguments).get("storageOptions"))
+        evolved.write(
+            arguments.target,
+            flink_version=arguments.flink,
+            portable=arguments.portable,
+            checkpoint_id=arguments.checkpoint_id,
+            storage_options=read_options(arguments).get("storageOptions"),
+        )
         written(arguments, output)
     elif arguments.target is not None:
         output.say(f"nothing was written to {arguments.target}")

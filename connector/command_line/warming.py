@@ -268,33 +268,10 @@ def write_and_read(path: str) -> int:
 
 
 def remove_key(path: str, target: str) -> None:
-    """Write the sample's operator without a key and its timers, as a task of ``remove_keys`` would."""
-    from pyspark_savepoint.execution.in_place import plan_write
-    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-    from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-    from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-    from pyspark_savepoint.statebackends.open_table import open_table
-    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-    from pyspark_savepoint.statebackends.writing.committer import commit
-    from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-    from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-    from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
-    from pyspark_savepoint.statebackends.writing.write_task import write_rows
-
-    snapshot = Snapshot.open(path)
-    operator = snapshot.operator(uid=OPERATOR)
-    states = KeyedStates.of(OpenOperator(snapshot, operator))
-    wanted = EntriesRequest(tuple(states.metas), keys=True, raw_timers=states.raw_timers)
-    base = TableRequest(path, uid_hash=operator.operator_id.hex, entries=wanted)
-    (first, *_) = (batch for part in open_table(base).partitions(1) for batch in part.batches() if batch.num_rows)
-    columns = [pa.array([DELETED]), *(first.column(name)[:1] for name in ("key_group", "serialized_key")), [b""]]
-    deleted = pa.Table.from_arrays(columns, ENTRIES.names).cast(ENTRIES)
-    assert states.key_serializer is not None
-    header = KeyedBackendHeader(False, states.key_serializer, tuple(states.metas.values()))
-    request = WriteRequest(target, uid=OPERATOR, table="entries", header=header, bases=(base,))
-    plan = plan_write(request, ENTRIES, Distribution(operator.max_parallelism, 1))
-    commit(plan, [write_rows(plan, 0, deleted.to_batches())])
+    """Write the sample without a key of its operator."""
+    savepoint = open_savepoint(path)
+    key = next(iter(savepoint.keyed_state(OPERATOR).rows()))["key"]
+    savepoint.remove_keys(OPERATOR, [key]).write(target)
 
 
 def use_entry_memory() -> int:

@@ -236,7 +236,7 @@ EDITS = [
     ["remove", "OLD", "NEW", "accounts.total"],
     ["remove-keys", "OLD", "NEW", "accounts", "--keys", "1"],
     ["set-max-parallelism", "OLD", "NEW", "64"],
-    ["rename-class", "OLD", "NEW", "oracle.Shop=com.Shop"],
+    ["rename-class", "SHOP", "NEW", "oracle.Shop=com.Shop"],
     ["rekey", "OLD", "NEW", "accounts", "--type", "key=STRING"],
     ["put", "OLD", "NEW", "accounts", "FILE", "--key", "id"],
     ["create", "NEW", "accounts", "FILE", "--key", "id"],
@@ -247,7 +247,7 @@ EDITS = [
 
 @pytest.mark.parametrize("words", EDITS, ids=lambda words: words[0])
 def test_a_dry_run_writes_nothing_and_an_existing_savepoint_is_refused(
-    run: Run, golden: Path, tmp_path: Path, words: list[str]
+    run: Run, golden: Path, shop: Path, tmp_path: Path, words: list[str]
 ) -> None:
     other = tmp_path / "other"
     assert run("rename", golden, other, "accounts=other").code == 0
@@ -255,8 +255,8 @@ def test_a_dry_run_writes_nothing_and_an_existing_savepoint_is_refused(
         assert run("merge", golden, other, tmp_path / "both").code == 0
     old = tmp_path / "both" if words[0] == "split" else golden
     names = {
-        "OLD": old, "NEW": tmp_path / "new", "NEW-2": tmp_path / "new-2", "OTHER": other, "OF-OTHER": "other",
-        "FILE": tmp_path / "rows.parquet",
+        "OLD": old, "SHOP": shop, "NEW": tmp_path / "new", "NEW-2": tmp_path / "new-2", "OTHER": other,
+        "OF-OTHER": "other", "FILE": tmp_path / "rows.parquet",
     }  # fmt: skip
     given = [names.get(word, word) for word in words]
     before = sorted(tmp_path.rglob("*"))

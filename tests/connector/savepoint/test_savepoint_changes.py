@@ -156,7 +156,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (
         lambda sp: sp.with_state("accounts", "new", sp.spark.sql("SELECT 1L key, 2 a"), max_parallelism=7),
         OptionError,
-        "Savepoint.create",
+        "with_max_parallelism",
     ),
     (
         lambda sp: sp.with_operator("new", sp.spark.sql("SELECT 1 key, 2 a"), table="timers"),

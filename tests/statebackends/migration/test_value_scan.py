@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedStateError
@@ -19,6 +18,8 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGrou
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
+from pyspark_savepoint.formats.snapshot.changes import target_version
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
@@ -33,7 +34,8 @@ from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.edited_header import timer_meta
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.data import unpacked
 from tests.oracle.fleet import unpacked as unpacked_fleet
@@ -91,10 +93,9 @@ def migration(
         pa.array(values),
     ]
     table = pa.table(columns, ENTRIES)
-    request = WriteRequest(
-        str(path), uid="late", table="entries", header=header, flink_version=(1, 20), max_parallelism=128
-    )
-    plan = plan_write(request, table.schema, None)
+    spec = WriteSpec(uid="late", table="entries", flink_version=(1, 20), max_parallelism=128)
+    part = PartOfWrite(Staging.at(str(path)), str(path), spec, None, target_version([], (1, 20)), header)
+    plan = replace(part.plan(table.schema, None), existed=False)
     commit(plan, [write_rows(plan, 0, table.to_batches())])
     return migration_of(Snapshot.open(str(path)), "2.3", **known)
 
