@@ -201,8 +201,7 @@ class Pair:
             found = available.of(term) or self._of_rows(term)
             if found is None:
                 return None, False
-            label = f"{self.node.id}.{column.name}"
-            cast = self.decision.options.casts.get(label, self.decision.options.casts.get(column.name))
+            cast = self.decision.options.cast_of(self.node.id, column.name)
             here = place if isinstance(found[0], OldKey) else None
             one = taken(column.name, column.kind, found, place=here, cast=cast)
             fields.append(one)

@@ -134,7 +134,7 @@ def _field(
         before = old.accumulator.buffers[found].column
         source = (OldField(old.state.name, found, before.name), before.kind)
         label = _label(new, buffer)
-        cast = options.casts.get(f"{new.node.id}.{label}", options.casts.get(label))
+        cast = options.cast_of(new.node.id, label)
         call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
         ordered = (
             call is not None

@@ -61,7 +61,7 @@ def row_change(
     available = of_rows(old.shape.name, old.terms, old.shape.columns).with_more(key.values)
     fields, derived = [], False
     for place, (term, column) in enumerate(zip(new.terms, new.shape.columns, strict=False)):
-        cast = options.casts.get(f"{node}.{column.name}", options.casts.get(column.name))
+        cast = options.cast_of(node, column.name)
         found = available.of(term) or _named(options, node, column.name, old)
         derived |= found is None and emitted is not None and emitted.rows.of(term) is not None
         if found is not None:

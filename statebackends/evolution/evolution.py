@@ -82,11 +82,20 @@ def evolution_of(
         matches = match_nodes(old_lineage, new_lineage, old_shapes, new_shapes, options.nodes)
         decision = Decision(old_lineage, new_lineage, old_shapes, new_shapes, matches, options)
         changes = [*decision.operators(), *connector_changes(decision), *dropped(decision)]
+        options.refuse_unknown(_fields(changes))
         warnings = tuple(_warnings(decision))
     kept = None
     if savepoint is not None:
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
     return Evolution(tuple(_relevant(changes, kept)), warnings)
+
+
+def _fields(changes: Iterable[OperatorChange]) -> Iterator[tuple[int, str]]:
+    """Yield the fields of NEW's states and keys, with the ids of their nodes."""
+    for change in changes:
+        if change.new is not None:
+            of_states = (one for state in change.states for one in state.fields)
+            yield from ((change.new.node, one.name) for one in (*change.key, *of_states))
 
 
 def _relevant(changes: Iterable[OperatorChange], kept: frozenset[str] | None) -> Iterator[OperatorChange]:

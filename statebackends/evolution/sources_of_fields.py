@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
@@ -42,15 +43,40 @@ class Options:
     columns: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    #: The names that decisions have looked up: what the user gives must be one of them.
+    asked: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
 
     def backfill_of(self, node: int, name: str) -> str | None:
         """Return the name under which values are given; None if they are not."""
-        return next((one for one in (f"{node}.{name}", name) if one in self.backfill), None)
+        return next((one for one in self._names(node, name) if one in self.backfill), None)
 
     def column_of(self, node: int, name: str) -> str | None:
         """Return OLD's name of a column, as the user gives it; None if it is not given."""
-        given = self.columns.get(f"{node}.{name}", self.columns.get(name))
+        given = next((self.columns[one] for one in self._names(node, name) if one in self.columns), None)
         return given.rpartition(".")[2] if given is not None else None
+
+    def cast_of(self, node: int, name: str) -> str | None:
+        """Return the type that the user gives a column; None if none is given."""
+        return next((self.casts[one] for one in self._names(node, name) if one in self.casts), None)
+
+    def refuse_unknown(self, fields: Iterable[tuple[int, str]]) -> None:
+        """Raise OptionError for a name of ``casts`` or ``columns`` that is no field of NEW, ``fields`` among them."""
+        for node, name in fields:
+            self._names(node, name)
+        for argument, given in (("casts", self.casts), ("columns", self.columns)):
+            for name in given:
+                if name not in self.asked:
+                    raise OptionError(
+                        f"argument '{argument}' names what the new query does not have",
+                        expected="a field of a state of the new query, also with its node: '6.total'",
+                        found=repr(name),
+                        remedy=did_you_mean(name, sorted(self.asked)),
+                    )
+
+    def _names(self, node: int, name: str) -> tuple[str, str]:
+        names = f"{node}.{name}", name
+        self.asked.update(names)
+        return names
 
 
 @dataclass(frozen=True)
