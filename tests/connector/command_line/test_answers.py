@@ -19,8 +19,8 @@ FINDINGS = {
     "pyspark-savepoint diff /savepoints/savepoint-2f1a3c /savepoints/fixed accounts": 1,
     "pyspark-savepoint schema /savepoints/fixed --check schema.json": 1,
 }
-#: What does not run here: a query starts Spark, and files of this savepoint have no prefix.
-ELSEWHERE = ("--sql", " relocate ")
+#: What does not run here: a query starts Spark, files of this savepoint have no prefix, and its job has no SQL.
+ELSEWHERE = ("--sql", " relocate ", " evolve ")
 
 
 @pytest.fixture
@@ -82,6 +82,7 @@ def test_the_page_has_questions_alone() -> None:
         (("fix", "keys"), "put"),
         (("GDPR",), "erase"),
         (("damaged", "checkpoint"), "verify"),
+        (("SQL", "query", "keep"), "evolve"),
     ],
 )
 def test_words_find_answers(run: Run, words: tuple[str, ...], command: str) -> None:
