@@ -248,10 +248,11 @@ class Verbs:
         new = Savepoint.create(self.spark, max_parallelism=256)
         steps: list[tuple[str, Callable[[Savepoint], Savepoint]]] = [
             ("with_max_parallelism", lambda s: s.with_max_parallelism(256)),
+            # Both ask for state that is in the savepoint already; other keys would fit no later step.
+            ("rename_class", lambda s: s.rename_class("oracle.Shop$Profile", "com.shop.Profile")),
+            ("rekey", lambda s: s.rekey(ACCOUNTS, types={"key": "STRING"}) and s),
             ("with_state", lambda s: s.with_state(ACCOUNTS, "total", rows)),
             ("update_state", lambda s: s.update_state(ACCOUNTS, "total", rows)),
-            ("rename_class", lambda s: s.rename_class("oracle.Shop$Profile", "com.shop.Profile")),
-            ("rekey", lambda s: s.rekey(ACCOUNTS, types={"key": "STRING"})),
             ("rename_state", lambda s: s.rename_state(ACCOUNTS, "recent_amounts", "last_amounts")),
             ("remove_state", lambda s: s.remove_state(ACCOUNTS, "spent_by_currency")),
             ("remove_keys", lambda s: s.remove_keys(ACCOUNTS, keys)),
