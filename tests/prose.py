@@ -3,6 +3,7 @@
     python -m tests.prose                         # every page
     python -m tests.prose connector/guide/*.md    # these
     python -m tests.prose --longest 5 README.md   # and their longest sentences
+    python -m tests.prose connector/verbs/*.py    # docstrings that users see
 
 Aims: 16 words in the mean, 35 at most, a semicolon in less than 5 % of the sentences. Judgement decides, not the
 number: the command shows where to look.
@@ -11,7 +12,9 @@ number: the command shows where to look.
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -57,6 +60,26 @@ class Prose:
         return sorted(self.sentences, key=lambda one: -len(WORD.findall(one)))[:count]
 
 
+def docstrings(source: str) -> str:
+    """Return the docstrings of a module's public names as one text, without their examples and lists' indents."""
+
+    def of(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
+        yield ast.get_docstring(node) or ""
+        for inner in node.body:
+            if isinstance(inner, ast.ClassDef | ast.FunctionDef) and not inner.name.startswith("_"):
+                yield from of(inner)
+
+    text = "\n\n".join(of(ast.parse(source)))
+    text = re.sub(r"::\n(?:\n|[ ]{4,}.*(?:\n|$))+", ".\n\n", text)  # an example
+    return re.sub(r"^[ ]{4}(?=\S)", "\n", text, flags=re.MULTILINE)  # an argument, a result, an error
+
+
+def text_of(page: Path) -> str:
+    """Return the prose of a page in Markdown, or of a module."""
+    text = page.read_text("utf-8")
+    return docstrings(text) if page.suffix == ".py" else text
+
+
 def pages() -> list[Path]:
     """Every page of the repository that a person reads."""
     folders = ("", "connector", "connector/*", "formats", "statebackends", "statebackends/*", "tests", "tests/*")
@@ -71,7 +94,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{'page':44} {'words':>7} {'sentences':>9} {'mean':>5} {'longest':>7} {'; in %':>6}")
     for page in arguments.pages or pages():
-        prose = Prose.of(page.read_text("utf-8"))
+        prose = Prose.of(text_of(page))
         words = prose.words or [0]
         name = str(page.resolve().relative_to(ROOT))
         share = 100 * prose.semicolons
