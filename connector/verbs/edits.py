@@ -80,10 +80,10 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The new operator.
-            source: Its state: rows, with one row per key and one column per state; the end of an
-                :class:`OperatorTransformation`; another savepoint, whose operator of this uid is copied as
-                it is; or None for an operator whose state other calls add.
-            key: The column of the key, or several of a composite key; ``key`` by default.
+            source: Its state. Rows have one row per key and one column per state. The end of an
+                :class:`OperatorTransformation` makes the state with functions. Of another savepoint the operator of
+                this uid is copied as it is. None adds an operator without state, for calls that add some.
+            key: The column of the key, or several of a composite key. By default ``key``.
             name: The operator's name, which metadata of Flink 2 records.
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
 
@@ -274,14 +274,14 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Change the max parallelism: keyed state and timers are assigned to new key groups.
 
-        Only keys are decoded, to compute their Java hashes. Flink has one max parallelism for all operators of a task:
-        one that the job sets must be that of each of them, else Flink takes that of one of them for all, and cuts the
-        key groups of the others at wrong places. So name all operators that are chained, also those without keyed
-        state; :meth:`check_restore` with the job's graph or plan finds those that disagree.
+        Only keys are decoded, to compute their Java hashes. All operators of one task need the same max parallelism. If
+        they differ, Flink takes one of them for all, and cuts the key groups of the others at wrong places. So name all
+        operators that are chained, also those without keyed state. :meth:`check_restore` with the job's graph or plan
+        finds operators that disagree.
 
         Args:
             max_parallelism: The new number of key groups, 1 to 32768.
-            operators: The operators that get it; by default all, and those that are added later.
+            operators: The operators that get it. By default all, and those that are added later.
             key_hashes: The hashes of keys that only the job's code can compute, by uid: rows with column ``key``
                 as it is read, and ``hash_code``.
 
@@ -321,17 +321,16 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Add window state to an operator.
 
-        Windows need their timers, which emit them: :meth:`with_timers` adds them. Sessions (windows that merge) need
-        the state that names them, too: it is written from the windows where these are known to be sessions. They are if
-        the rows have ``state_window``, if they come from :meth:`window_state` of an operator of sessions, and if
-        ``types_from`` names one. Flink: ``MergingWindowSet``.
+        Timers emit windows: add them with :meth:`with_timers`. Session windows also need the state that names them
+        (Flink: ``MergingWindowSet``). This method writes it when it knows that the windows are sessions. It knows that
+        from column ``state_window``, from rows of :meth:`window_state` of an operator of sessions, and from a
+        ``types_from`` that names such an operator.
 
         Args:
             uid: The operator.
-            df: One row per key and window: the key, ``window``, and a column for each state. Of sessions
-                ``state_window`` is the window under which Flink keeps the contents; without it they are kept under
-                ``window``.
-            key: The column of the key, or several of a composite key; ``key`` by default.
+            df: One row per key and window: the key, ``window``, and a column for each state. For sessions,
+                ``state_window`` is the window under which Flink keeps the contents. Without it that is ``window``.
+            key: The column of the key, or several of a composite key. By default ``key``.
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
 
         Returns:
@@ -364,8 +363,8 @@ class Edits(Face[R, T]):
             uid: The operator.
             df: One row per timer: the key, ``timestamp`` (a long of milliseconds, or a TIMESTAMP), ``domain``
                 (``event`` or ``processing``), optionally ``service``, and for timers of windows ``namespace``.
-            key: The column of the key, or several of a composite key; ``key`` by default.
-            **options: Options of a write; ``state`` lists the timer services, ``user-timers`` by default.
+            key: The column of the key, or several of a composite key. By default ``key``.
+            **options: Options of a write. ``state`` lists the timer services, by default ``user-timers``.
 
         Returns:
             The savepoint with the timers, not written yet.
@@ -383,7 +382,7 @@ class Edits(Face[R, T]):
         return self._changed(uid, lambda plan: add_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
 
     def with_list_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
-        """Add a list state to an operator; a job splits its elements over the subtasks.
+        """Add a list state to an operator. A job splits its elements over the subtasks.
 
         Args:
             uid: The operator.
@@ -406,7 +405,7 @@ class Edits(Face[R, T]):
         return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, LIST, name, df, options))
 
     def with_union_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
-        """Add a union list state to an operator; a job gives all elements to every subtask.
+        """Add a union list state to an operator. A job gives all elements to every subtask.
 
         Args:
             uid: The operator.
@@ -454,16 +453,16 @@ class Edits(Face[R, T]):
     def with_state(
         self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[ReplacedStateOptions]
     ) -> Self:
-        """Replace states of an operator, or add them; other states and timers stay byte for byte.
+        """Replace states of an operator, or add them. Other states and timers stay byte for byte.
 
-        A key that ``df`` does not contain loses the state: :meth:`update_state` keeps those. A replaced state keeps its
-        type unless option ``types`` changes it. Operator state is replaced by its name too.
+        A key that ``df`` does not contain loses the state. To keep those keys, use :meth:`update_state`. A replaced
+        state keeps its type unless option ``types`` changes it. Operator state is replaced by its name, too.
 
         Args:
             uid: The operator.
             name: The name of the state, or a list of several.
-            df: The key and the state as they are read; the state's column has its name, or is the only one beside the
-                key. For several states a column of each: NULL where a key has none.
+            df: The key and the state as they are read. The state's column has its name, or is the only one beside the
+                key. Several states have a column each, which is NULL where a key has no such state.
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
         Returns:
@@ -484,17 +483,17 @@ class Edits(Face[R, T]):
     def update_state(
         self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[UpdatedStateOptions]
     ) -> Self:
-        """Update states of an operator by rows: other keys keep what they have, byte for byte.
+        """Update states of an operator by rows. Other keys keep what they have, byte for byte.
 
-        A row replaces what its key has of the state; NULL removes it. The whole list or map of a key is replaced, and
-        of window state that of a key and its window. The state keeps its kind, type and time to live; a row without a
-        time of last access gets that of the write. Of broadcast state rows are matched by ``key``.
+        A row replaces the state of its key, and NULL removes it. A row replaces the whole list or map of its key. For
+        window state it replaces that of its key and window. Rows of broadcast state are matched by ``key``. The state
+        keeps its kind, type and time to live. A row without a time of last access gets the time of the write.
 
         Args:
             uid: The operator.
-            name: The name of the state, keyed state or broadcast state; or a list of several.
-            df: The key and the state as they are read, a row for each key that changes; the state's column has its
-                name, or is the only one beside the key. For several states a column of each.
+            name: The name of a keyed or broadcast state, or a list of several.
+            df: The key and the state as they are read, with a row for each key that changes. The state's column has its
+                name, or is the only one beside the key. Several states have a column each.
             **options: Options of a write: ``key``, ``keyGroup``, ``sortMemory``, ``classes``, ``kryoTypes``.
 
         Returns:
@@ -502,7 +501,7 @@ class Edits(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator has no such state; :meth:`with_state` adds one.
+            StateNotFoundError: If the operator has no such state. :meth:`with_state` adds one.
             OptionError: If the columns do not fit the state, or an option would change its type.
             UnsupportedStateError: If it is list or union state, whose elements have no keys.
 
@@ -560,19 +559,21 @@ class Edits(Face[R, T]):
 
     @own_arguments
     def rename_class(self, old: str, new: str, *, operators: Collection[OperatorRef] | None = None) -> Self:
-        """Give a class of the job another name, as when it moved to another package: values are not decoded.
+        """Give a class of the job another name, as when it moved to another package. Values are not decoded.
 
-        The class is named by the snapshots of serializers: of POJOs (also as declaring class of fields, and as
-        subclass), of Kryo (types and registered classes), Avro (its schema too), enums, case classes and tuples, and as
-        serializer of the job. These are written anew, and the classes inside of it go with it; values stay byte for
-        byte. Some values name classes themselves: of classes that Kryo or a POJO has not registered, and of Java's
-        object streams. They are searched before the operator is written, and are an error; raw state and states of
-        coordinators are not searched. The class must have the same fields and the same ``hashCode``.
+        Serializer snapshots name the class: as POJO, its subclass or the declaring class of a field, as type or
+        registered class of Kryo, in Avro's schema, as enum, case class or tuple, and as serializer of the job. They are
+        written with the new name, also for the classes inside of it. Values stay byte for byte.
+
+        Some values contain class names: those of classes that are not registered with Kryo or a POJO, and Java's object
+        streams. Before an operator is written, its values are searched for the name, and finding it is an error. Raw
+        state and states of coordinators are not searched. The class must have the same fields and the same
+        ``hashCode``.
 
         Args:
             old: The name of the class, such as ``com.shop.Order``.
             new: Its name in the new job.
-            operators: The operators in which it is renamed; by default all.
+            operators: The operators in which it is renamed. By default all.
 
         Returns:
             The savepoint with the new name, not written yet.
@@ -595,12 +596,12 @@ class Edits(Face[R, T]):
     def remove_keys(self, uid: OperatorRef, keys: R | Collection[Any]) -> Self:
         """Remove keys from all keyed states, windows and timers of an operator.
 
-        Keys of a list that have no state are told in a warning.
+        Keys of a list that have no state are named in a warning.
 
         Args:
             uid: The operator.
-            keys: Rows with column ``key`` as it is read (other columns are left out), a single column, or the fields
-                of a composite key; or a list of keys, as option ``keys`` of a read takes them.
+            keys: A list of keys, as option ``keys`` of a read takes them. Or rows with column ``key`` as it is read, a
+                single column, or the fields of a composite key. Other columns are left out.
 
         Returns:
             The savepoint without the keys, not written yet.
@@ -626,21 +627,20 @@ class Edits(Face[R, T]):
     def rekey(self, uid: OperatorRef, keys: Any = None, **options: Unpack[NewKeyOptions]) -> Self:
         """Change the keys of an operator: all of its keyed state, windows and timers move to the new keys.
 
-        Values, times of last access and operator state stay as they are, byte for byte; keys get the key groups of
-        their new hashes. Keys keep their type unless an option gives another. Two keys that would become one are an
-        error when the savepoint is written, as are a NULL, and a value that another type does not hold exactly. To find
-        them, keys are read once more before, and sorted.
+        Values, times of last access and operator state stay byte for byte. Keys get the key groups of their new hashes,
+        and keep their type unless an option gives another. :meth:`write` refuses two keys that become one, a NULL, and
+        a value that the new type does not hold exactly. To find them, it reads and sorts the keys once more.
 
         Args:
             uid: The operator.
-            keys: What each key becomes: rows with columns ``key``, as it is read, and ``new_key``; or what makes the
-                new key of column ``key``: with Spark an expression, as a column or SQL text, else a function of an
-                Arrow batch that returns an array. Keys that the rows lack stay, if their type does. Without Spark rows
-                are held in memory. Or such an expression for each state, which makes the key of each of its entries
-                from column ``key`` and ``value``, or ``map_key`` and ``map_value``, as for the sides of a join in SQL:
-                then a key may become several. None: each key is converted to the type that is given.
+            keys: What each key becomes. None converts each key to the type that is given. Rows have columns ``key``, as
+                it is read, and ``new_key``. Keys that the rows lack stay, if the type stays. Without Spark these rows
+                are held in memory. An expression makes the new key from column ``key``. With Spark it is a column or
+                SQL text, else a function of an Arrow batch that returns an array. A mapping has such an expression for
+                each state. It makes the key of each entry from ``key`` and ``value``, or ``map_key`` and ``map_value``,
+                as for the sides of a join in SQL. Then one key may become several.
             **options: ``types`` with the type of ``key``, such as ``{"key": "LONG"}``, or ``types_from``, an operator
-                of another savepoint that has the type; and what these need.
+                of another savepoint that has the type. Also the options that these need.
 
         Returns:
             The savepoint with the new keys, not written yet.
@@ -683,25 +683,28 @@ class Edits(Face[R, T]):
         clamp: bool = False,
         connector: str | None = None,
     ) -> Self:
-        """Change the positions at which a source continues, in readers and enumerator; all else stays byte for byte.
+        """Change the positions at which a source continues, in readers and enumerator. All else stays byte for byte.
 
-        Warns if records are read again: they change keyed state again, and output that sinks committed stays; and if a
-        number is given for a topic of several partitions.
+        A warning says if records will be read again. They change keyed state again, and output that sinks have
+        committed stays. Another warning says if one number is given for a topic of several partitions.
 
         Args:
-            uid: The source; None if the savepoint has one only.
-            offsets: The next position by split: of Kafka by ``(topic, partition)`` or ``"topic-partition"``, or by
-                topic for all of its partitions, an offset or ``earliest``, ``latest``, ``committed``; of number
-                sequences by split id, the next number; of files by split id, the number of records read; of Kinesis by
-                shard, the sequence number of the last record read, ``earliest`` or ``latest``; of MySQL's
-                ``binlog-split`` the fields of an offset, such as ``file`` and ``pos``, or ``gtids``; of PostgreSQL's
-                ``stream-split`` an LSN; of Pulsar by ``(topic, partition)`` the last message read, as
-                ``ledger:entry``. Or rows with columns of table ``splits`` such as ``topic``, ``partition``, ``offset``,
-                ``stop_offset``, or of table ``offsets``, such as from ``history``; or another savepoint of the job:
-                splits that both have get its positions.
+            uid: The source. None if the savepoint has only one.
+            offsets: The next position by split. It may also be rows of table ``splits`` (``topic``, ``partition``,
+                ``offset``, ``stop_offset``) or of table ``offsets``, such as from ``history``. Or it is another
+                savepoint of the job, whose positions the splits of both get. By kind of source a position is:
+
+                * Kafka: by ``(topic, partition)``, ``"topic-partition"``, or a topic for all of its partitions, an
+                  offset or ``earliest``, ``latest``, ``committed``
+                * number sequences: by split id, the next number
+                * files: by split id, the number of records read
+                * Kinesis: by shard, the sequence number of the last record read, ``earliest`` or ``latest``
+                * MySQL: by ``binlog-split``, the fields of an offset such as ``file`` and ``pos``, or ``gtids``
+                * PostgreSQL: by ``stream-split``, an LSN
+                * Pulsar: by ``(topic, partition)``, the last message read, as ``ledger:entry``
             to: One position for all splits, such as ``earliest``.
             by: A number by which all positions move.
-            clamp: Whether positions of Kafka and files that would move below 0 become 0; else they are an error.
+            clamp: Whether positions of Kafka and files that would move below 0 become 0. Otherwise they are an error.
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
@@ -755,16 +758,16 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Add a source that continues at given positions, such as those of a job of another engine.
 
-        Its readers have the splits, and its enumerator has assigned them, so that the job starts no partition anew. New
-        partitions are read from their beginning.
+        Its readers have the splits, and its enumerator has assigned them. So the job starts none of these partitions
+        anew. New partitions are read from their beginning.
 
         Args:
             uid: The new operator, a source of the job that will start from the savepoint.
-            splits: Of Kafka the next offset by ``(topic, partition)``, or an offset's marker (``earliest``, ``latest``,
-                ``committed``); or rows with the columns of table ``splits``, as in :meth:`add_splits`.
+            splits: For Kafka the next offset by ``(topic, partition)``, or a marker (``earliest``, ``latest``,
+                ``committed``). Or rows with the columns of table ``splits``, as in :meth:`add_splits`.
             connector: ``kafka`` or ``number_sequence``.
-            connector_version: The release of the Kafka connector in the job, such as ``3.4.0``. The state is of the
-                version that it writes; later releases read it too.
+            connector_version: The release of the Kafka connector in the job, such as ``3.4.0``. The state has
+                the version that this release writes. Later releases read it too.
             name: The operator's name, which metadata of Flink 2 records.
 
         Returns:
@@ -796,9 +799,9 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The source.
-            splits: Rows with the columns of table ``splits``: of Kafka ``topic``, ``partition`` and ``offset`` or
-                ``marker`` (neither: where the job's settings start); of number sequences ``split_id``, ``next`` and
-                ``to``; of files ``path`` and ``length``.
+            splits: Rows with the columns of table ``splits``. Kafka has ``topic``, ``partition``, and ``offset`` or
+                ``marker``. With neither, the partition begins where the job's settings say. Number sequences have
+                ``split_id``, ``next`` and ``to``. Files have ``path`` and ``length``.
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
@@ -880,7 +883,7 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            state: The bytes, as table ``coordinator_state`` has them; None removes the state.
+            state: The bytes, as table ``coordinator_state`` has them. None removes the state.
 
         Returns:
             The savepoint with the state, not written yet.
@@ -951,7 +954,7 @@ class Edits(Face[R, T]):
         Args:
             uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
             committables: The committables, as in :meth:`remove_committables`.
-            status: ``COMMITTED``; ``RECEIVED`` or ``RETRY`` to have Flink commit them.
+            status: ``COMMITTED``, or ``RECEIVED`` or ``RETRY`` to have Flink commit them.
             connector: The kind of sink, if its bytes do not show it.
 
         Returns:
@@ -1015,11 +1018,11 @@ class Edits(Face[R, T]):
         Args:
             uid: The operator of the FlinkKafkaConsumer.
             to: ``kafka-source``.
-            new_uid: The uid of the KafkaSource in the new job; by default it stays.
-            connector_version: The release of the Kafka connector in the new job, such as ``3.4.0``. The state is of the
-                version that it writes; later releases read it too.
+            new_uid: The uid of the KafkaSource in the new job. By default it stays.
+            connector_version: The release of the Kafka connector in the new job, such as ``3.4.0``. The state has
+                the version that this release writes. Later releases read it too.
             not_set: Where partitions are read that have no offset yet: ``earliest``, ``latest`` or ``committed``.
-            lose_data: Drop state that a KafkaSource does not read; without it such state is refused.
+            lose_data: Drop state that a KafkaSource does not read. Without it such state is refused.
 
         Returns:
             The savepoint with the state of a KafkaSource, not written yet.
@@ -1060,8 +1063,8 @@ class Edits(Face[R, T]):
     ) -> T:
         """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
 
-        ``flink_version``, ``state_backend``, ``classes`` and ``java_classes`` add to any form of a job, or precede what
-        it says. A stream graph or plan lacks types, too: ``types`` has them.
+        ``flink_version``, ``state_backend``, ``classes`` and ``java_classes`` take precedence over what the job says. A
+        stream graph or plan has no types, so give them in ``types``.
 
         Args:
             job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
@@ -1070,16 +1073,16 @@ class Edits(Face[R, T]):
             types: The types of keys and states, by uid or name of the operator.
             flink_version: The release of Flink that runs the job, such as ``2.1``.
             state_backend: The job's state backend.
-            classes: Jars and folders of class files: of classes that types name, with ``inferred_by``, and of those in
-                values that Kryo wrote in Flink 1, for which the rows have what Flink 2 would read.
+            classes: Jars and folders of class files. With ``inferred_by`` they hold the classes that types name. They
+                also describe classes in values that Kryo wrote in Flink 1. The rows then say what Flink 2 would read.
             java_classes: Names of Java classes that the job has, beside those in its types.
             inferred_by: The release of Flink that infers types from the classes that types name.
             allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
                 does.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
-                default that of the graph, ``v2`` for others.
-            old_plan: The compiled plan of the SQL job that wrote the savepoint, if ``job`` is that of a new query:
-                state whose types agree, and which means something else, is then misread.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
+                default that of the graph, and ``v2`` for others.
+            old_plan: The compiled plan of the SQL job that wrote the savepoint, if ``job`` is the plan of a new query.
+                With both plans, state is also reported whose types agree and whose meaning has changed.
 
         Returns:
             The verdicts.
@@ -1134,8 +1137,8 @@ class Edits(Face[R, T]):
         """Give uids to operators that had none.
 
         Args:
-            uids: Uids by uid hash; or the stream graph of the job as it was when it took the snapshot, but with the
-                uids that it sets now.
+            uids: Uids by uid hash. Or the stream graph of the job as it was when it took the snapshot, with the uids
+                that the job sets now.
 
         Returns:
             The savepoint with the uids, not written yet.
@@ -1160,8 +1163,8 @@ class Edits(Face[R, T]):
 
         Args:
             job: The job, as in :meth:`check_restore`.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
-                default that of the graph, ``v2`` for others.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
+                default that of the graph, and ``v2`` for others.
 
         Returns:
             The assignment.
@@ -1186,8 +1189,8 @@ class Edits(Face[R, T]):
         Args:
             graph: The graph of the job as it was when it took the snapshot.
             name: The operator's name in the graph.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
-                default that of the graph, ``v2`` for others.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
+                default that of the graph, and ``v2`` for others.
 
         Returns:
             The identifier, which all methods take in place of a uid.
@@ -1226,23 +1229,23 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Write the savepoint to a new path, and load it from there.
 
-        The snapshots that it is derived from never change. ``_metadata`` is written last: before, nothing is visible.
-        Flink: ``SavepointWriter#write``.
+        The snapshots that it is derived from never change. ``_metadata`` is written last. Before that, no reader sees a
+        savepoint. Flink: ``SavepointWriter#write``.
 
         Args:
             path: The folder of the new savepoint.
             flink_version: The oldest Flink that must restore it, such as ``1.20``. It decides the version of the
-                metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten; state
-                for which that release has no class is refused. By default the version of the base stays, and 4, which
-                all releases from 1.16 on read, is used for :meth:`create`. Only version 5 and later record uids and
-                names of operators for Flink: with 4, jobs find an operator by the hash of its uid, and this package
-                appends the uids after the part that Flink reads, for its own listings.
-            files: ``copy`` copies untouched files, so that the savepoint can be moved; ``reference`` refers to them
+                metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten. State
+                for which that release has no class is refused. By default the version of the base stays.
+                :meth:`create` uses 4, which all releases from 1.16 on read. Flink records uids and names of operators
+                only from version 5 on. With 4, jobs find an operator by the hash of its uid. This package appends the
+                uids after the part that Flink reads, for its own listings.
+            files: ``copy`` copies untouched files, so that the savepoint can be moved. ``reference`` refers to them
                 where they are.
             portable: Write untouched keyed state in the canonical format too, which every state backend restores. By
                 default files of RocksDB stay as they are, and only RocksDB restores them (:attr:`is_portable`).
-            checkpoint_id: The number of the savepoint, which some sinks compare with what they have committed (Iceberg,
-                Kafka's transactional ids); by default the greatest of the bases. The job continues to count from it.
+            checkpoint_id: The number of the savepoint. By default it is the greatest of the bases. The job continues to
+                count from it. Iceberg's sink and Kafka's transactional ids compare it with what they have committed.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
 
         Returns:
@@ -1251,7 +1254,7 @@ class Edits(Face[R, T]):
         Raises:
             StateExistsError: If the path contains a savepoint, or two operators would have the same identifier.
             OptionError: If there is no operator to write, or an argument is invalid.
-            UnsupportedVersionError: If ``flink_version`` cannot restore some state; the error names all of it.
+            UnsupportedVersionError: If ``flink_version`` cannot restore some state. The error names all such state.
             PySparkException: If rows are invalid, such as a key that is repeated.
 
         Example::
@@ -1288,14 +1291,14 @@ class Edits(Face[R, T]):
     ) -> Self:
         """Hold this snapshot at a new path, so that it can be read after its job has deleted it.
 
-        On one local file system files are hard links, in one object store the store copies them itself: no byte passes
-        this process. Parts of larger files, and files that the store does not copy, are copied. The result is a
-        savepoint like any other, self-contained, published after all files; it has the checkpoint id and the time of
-        this snapshot, so that below one folder both are one version. Flink and ``rm`` delete it like any other.
+        On one local file system files are hard links. In one object store the store copies them itself, and no byte
+        passes this process. Parts of larger files, and files that the store cannot copy, are read and written. The
+        result is an ordinary, self-contained savepoint. It has the checkpoint id and the time of this snapshot, so that
+        below one folder both are one version. Flink and ``rm`` delete it like any other.
 
         Args:
             path: The folder of the new savepoint.
-            checkpoint_id: The number of the new savepoint; by default that of this one.
+            checkpoint_id: The number of the new savepoint. By default that of this one.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
 
         Returns:
@@ -1304,7 +1307,7 @@ class Edits(Face[R, T]):
         Raises:
             OptionError: If this savepoint is not written yet.
             StateExistsError: If the path contains a savepoint.
-            SnapshotGoneError: If the job deletes the snapshot before it is held; the error names the newest one.
+            SnapshotGoneError: If the job deletes the snapshot before it is held. The error names the newest one.
 
         Example::
 
