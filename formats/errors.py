@@ -49,7 +49,7 @@ class SavepointError(Exception):
 
     Args:
         message: The problem, in one sentence.
-        **facts: Any of :data:`FACTS`, such as ``path``, ``operator``, ``expected``, ``found``, ``remedy``; None is
+        **facts: Any of :data:`FACTS`, such as ``path``, ``operator``, ``expected``, ``found``, ``remedy``. None is
         ignored.
 
     Raises:
@@ -73,10 +73,10 @@ class SavepointError(Exception):
         super().__init__(self.message)
 
     def with_facts(self, **facts: object) -> Self:
-        """Add facts and return the error; existing facts are kept, as they come from closer to the problem.
+        """Add facts and return the error. Existing facts are kept, as they come from closer to the problem.
 
         Args:
-            **facts: Any of :data:`FACTS`; None is ignored.
+            **facts: Any of :data:`FACTS`. None is ignored.
 
         Returns:
             The same error.
@@ -161,7 +161,7 @@ class OptionError(SavepointError, ValueError):
 
 
 class TypeNotationError(OptionError):
-    """A text is not a type in Flink's notation; the message points at the position."""
+    """A text is not a type in Flink's notation. The message points at the position."""
 
 
 class OperatorNotFoundError(SavepointError, KeyError):
@@ -229,7 +229,7 @@ class UserFunctionError(SavepointError, RuntimeError):
 
 
 def _clean(value: Any, look: bool = False) -> Any:
-    """Return a part of an error without secrets and in bounded length; numbers and clean values stay unchanged."""
+    """Return a part of an error without secrets and in bounded length. Numbers and clean values stay unchanged."""
     if isinstance(value, int | float):
         return value
     text = str(value)

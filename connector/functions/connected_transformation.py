@@ -141,7 +141,7 @@ def _described(descriptor: KeyedDescriptor) -> str:
 
 @dataclass(frozen=True, repr=False)
 class ConnectedTransformation(StateTransformation, Generic[T]):
-    """Transformation of several inputs; it ends with :meth:`transform` or :meth:`process`.
+    """Transformation of several inputs. It ends with :meth:`transform` or :meth:`process`.
 
     Flink: ``ConnectedStreams``, ``BroadcastConnectedStream``, ``KeyedMultipleInputTransformation``.
 
@@ -167,7 +167,7 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
 
         Args:
             function: A KeyedCoProcessFunction of two inputs, a KeyedMultipleInputFunction, or of a broadcast input a
-                KeyedBroadcastProcessFunction; pickled to the tasks. The rows that it yields are discarded.
+                KeyedBroadcastProcessFunction. It is pickled to the tasks. The rows that it yields are discarded.
 
         Returns:
             The states and timers, for :meth:`Savepoint.with_operator`.
@@ -181,7 +181,7 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
         return KeyedRows(source, function)
 
     def process(self, function: ConnectedFunction, schema: Any) -> T:
-        """Return the rows that a function yields over all inputs (FLIP-140); no state is kept.
+        """Return the rows that a function yields over all inputs (FLIP-140). No state is kept.
 
         Timers fire at the end of their key: event time first, then processing time.
 
@@ -190,7 +190,7 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
             schema: The schema of the rows, such as ``id long, total long``.
 
         Returns:
-            The rows, a DataFrame or without Spark a LocalTable; reading them calls the function.
+            The rows: with Spark a DataFrame, without it a LocalTable. Reading them calls the function.
 
         Raises:
             OptionError: If ``function`` does not fit the inputs, or the types of their keys differ.

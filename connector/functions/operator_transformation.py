@@ -7,11 +7,10 @@
     Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write(path)
     pyspark_savepoint.create(max_parallelism=128).with_operator("accounts", accounts).write(path)  # of Arrow
 
-Every step is immutable and runs nothing; ``with_operator`` of a savepoint takes the result: with Spark that of a
-DataFrame, whose tasks run the functions; without it that of rows of Arrow or pandas, for which this process runs copies
-of them. Flink:
-``OperatorTransformation``, ``OneInputStateTransformation``, ``KeyedStateTransformation``,
-``WindowedStateTransformation``, ``StateBootstrapTransformation``.
+Every step is immutable and runs nothing. ``with_operator`` of a savepoint takes the result. With Spark it comes from a
+DataFrame, and tasks run the functions. Without Spark it comes from rows of Arrow or pandas, and this process runs
+copies of the functions. Flink: ``OperatorTransformation``, ``OneInputStateTransformation``,
+``KeyedStateTransformation``, ``WindowedStateTransformation``, ``StateBootstrapTransformation``.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class OperatorTransformation:
         """Start a transformation of rows.
 
         Args:
-            df: The records: a DataFrame for a savepoint with Spark; for one without it, a ``pyarrow.Table``, a
+            df: The records: a DataFrame for a savepoint with Spark. For one without it, a ``pyarrow.Table``, a
                 ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot. Functions get each
                 row as a Row with these columns.
 
@@ -133,7 +132,7 @@ def _engine_of(records: Any) -> Engine:
 
 @dataclass(frozen=True, repr=False)
 class OneInputTransformation(StateTransformation, Generic[T]):
-    """Transformation of records without key; ``columns`` are those of the rows that functions get.
+    """Transformation of records without key. ``columns`` are those of the rows that functions get.
 
     Flink: ``OneInputStateTransformation``.
 
@@ -157,8 +156,8 @@ class OneInputTransformation(StateTransformation, Generic[T]):
         """Set the timestamps of the records: contexts and windows use them, and a key's records are sorted by them.
 
         Args:
-            timestamps: A column: TIMESTAMP, TIMESTAMP_NTZ, or a whole number of milliseconds since 1970; never NULL.
-                An expression is one of Spark's; without Spark it is a function of a ``pyarrow.RecordBatch``.
+            timestamps: A column: TIMESTAMP, TIMESTAMP_NTZ, or a whole number of milliseconds since 1970. It is never
+                NULL. With Spark it may be an expression, without it a function of a ``pyarrow.RecordBatch``.
 
         Returns:
             The transformation with timestamps.
@@ -185,7 +184,7 @@ class OneInputTransformation(StateTransformation, Generic[T]):
         return replace(self, rows=rows, timestamp=name)
 
     def select(self, *columns: str) -> OneInputTransformation[T]:
-        """Choose the columns of the rows that functions get; key and timestamp may be other columns.
+        """Choose the columns of the rows that functions get. Key and timestamp may be other columns.
 
         Args:
             *columns: Names of columns.
@@ -219,13 +218,13 @@ class OneInputTransformation(StateTransformation, Generic[T]):
         Flink: ``OneInputStateTransformation#keyBy``.
 
         Args:
-            *keys: Columns: a name, an expression, or a function of the DataFrame that returns one; without Spark a
+            *keys: Columns: a name, an expression, or a function of the DataFrame that returns one. Without Spark a
                 name, or a function of a ``pyarrow.RecordBatch`` that returns an array.
-            key_type: The key's type in Flink's notation, such as ``LONG`` or ``POJO<...>``; by default that of the
+            key_type: The key's type in Flink's notation, such as ``LONG`` or ``POJO<...>``. By default that of the
                 columns.
             key_group: The column with the key group of each row, for keys whose hash only the job's code can compute.
-            hash_code: For such keys instead of a column: a function of a key (a Row of several columns) that returns
-                its ``hashCode()`` in Java; :meth:`Savepoint.check_hash_code` tests it on keys of a savepoint.
+            hash_code: For such keys, in place of a column, a function that returns ``hashCode()`` of a key in Java. A
+                key of several columns is a Row. :meth:`Savepoint.check_hash_code` tests it on keys of a savepoint.
 
         Returns:
             The transformation with a key.
@@ -369,11 +368,11 @@ class KeyedTransformation(StateTransformation, Generic[T]):
         ``KeyedMultipleInputTransformation``.
 
         Args:
-            *others: Records with a key of the same type, of one or more inputs; or one input of
+            *others: One or more inputs with a key of the same type, or one input of
                 :meth:`OneInputTransformation.broadcast`.
 
         Returns:
-            The transformation; it ends with ``transform`` or ``process``.
+            The transformation. It ends with ``transform`` or ``process``.
 
         Raises:
             OptionError: If there is no other input, keys differ in their types, an input is of another class, or one of
@@ -418,18 +417,18 @@ class KeyedTransformation(StateTransformation, Generic[T]):
         return WindowedTransformation(self, assigner)
 
     def process(self, function: KeyedProcessFunction, schema: str | StructType | pa.Schema) -> T:
-        """Return the rows that a KeyedProcessFunction yields over the records (FLIP-140); no state is kept.
+        """Return the rows that a KeyedProcessFunction yields over the records (FLIP-140). No state is kept.
 
         Timers fire at the end of their key: event time first, then processing time. With option ``sorted`` false,
         records come as they arrive, and timers fire at the end of the input, those of all keys by their timestamps.
 
         Args:
             function: The function, pickled to the tasks.
-            schema: The schema of the rows, such as ``id long, total long``; or a StructType with Spark, a
-                ``pyarrow.Schema`` without.
+            schema: The schema of the rows, such as ``id long, total long``. With Spark also a StructType, without it a
+                ``pyarrow.Schema``.
 
         Returns:
-            The rows, a DataFrame or without Spark a LocalTable; reading them calls the function.
+            The rows: with Spark a DataFrame, without it a LocalTable. Reading them calls the function.
 
         Raises:
             OptionError: If ``function`` is of another class.
@@ -460,7 +459,7 @@ class KeyedTransformation(StateTransformation, Generic[T]):
 
 @dataclass(frozen=True, repr=False)
 class WindowedTransformation(StateTransformation, Generic[T]):
-    """Transformation of keyed records in windows; it ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
+    """Transformation of keyed records in windows. It ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
 
     Flink: ``WindowedStateTransformation``.
 
@@ -498,7 +497,7 @@ class WindowedTransformation(StateTransformation, Generic[T]):
         return replace(self, given_trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedTransformation[T]:
-        """Set an evictor; windows then store all their elements with timestamps.
+        """Set an evictor. Windows then store all their elements with timestamps.
 
         Args:
             evictor: The evictor, as in the job.

@@ -23,7 +23,7 @@ class ByteIndex:
         self.hashes = hashes[self.order]
 
     def places(self, keys: pa.Array) -> pa.Array:
-        """Return the place of each key; NULL for one that is not there."""
+        """Return the place of each key. NULL for one that is not there."""
         if not len(self.values):
             return pa.nulls(len(keys), pa.int64())
         hashes = self._hashes(keys)

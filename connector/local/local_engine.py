@@ -1,4 +1,4 @@
-"""The engine of this process: tables are Arrow, in batches; rows are distributed through files of a temporary folder.
+"""The engine of this process: tables are Arrow, in batches. Rows are distributed through files of a temporary folder.
 
 A table has one part, or a part per subtask after its rows were distributed. The writer of a part is the one that a task
 of Spark runs, so rows are sorted in bounded memory and spill in the same way.
@@ -155,7 +155,7 @@ class LocalRows:
         return rows
 
     def first(self) -> dict[str, Any] | None:
-        """Return one of the rows as a dictionary; None if there is none."""
+        """Return one of the rows as a dictionary, or None if there is none."""
         return next((row for batch in self.batches() for row in batch.slice(0, 1).to_pylist()), None)
 
     def _each(self, schema: pa.Schema, function: BatchFunction) -> LocalRows:
@@ -172,7 +172,7 @@ class LocalEngine:
     writers: int = 1
 
     def rows(self, given: object) -> LocalRows | None:
-        """Return rows that export an Arrow stream, and rows as they are; None for anything else."""
+        """Return rows that export an Arrow stream, and rows as they are. None for anything else."""
         if isinstance(given, LocalRows):
             return given
         if isinstance(given, SnapshotTable):
@@ -200,7 +200,7 @@ class LocalEngine:
         return LocalRows(table.schema, (lambda: iter(table.to_batches()),))
 
     def with_column(self, rows: LocalRows, name: str, expression: object) -> LocalRows | None:
-        """Return a few rows with the value of an expression of Arrow as another column; None for anything else."""
+        """Return a few rows with the value of an expression of Arrow as another column. None for anything else."""
         table = with_expression(rows.table(), name, expression)
         return None if table is None else self.of_arrow(table)
 
@@ -270,7 +270,7 @@ class LocalEngine:
         return ComputedTable(schema, batches)
 
     def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
-        """Return rows of sessions with their state windows; those of all keys are held in memory."""
+        """Return rows of sessions with their state windows. Those of all keys are held in memory."""
         given = STATE_WINDOW in rows.schema.names
         schema = rows.schema
         if not given:
@@ -297,7 +297,7 @@ class LocalEngine:
         return rows.mapped(found, schema)
 
     def sessions(self, rows: LocalRows, keys: Sequence[str], name: str, *, is_map: bool) -> LocalRows:
-        """Return the sessions of each key; those of all keys are held in memory."""
+        """Return the sessions of each key. Those of all keys are held in memory."""
         window = rows.schema.field(WINDOW_COLUMN).type
         under = STATE_WINDOW if STATE_WINDOW in rows.schema.names else WINDOW_COLUMN
         pair = pa.struct([pa.field("f0", window), pa.field("f1", window)])
@@ -471,7 +471,7 @@ class LocalEngine:
         limit: int,
         parallelism: int,
     ) -> LocalRows:
-        """Distribute rows by key; broadcast ones come before those of every part."""
+        """Distribute rows by key. Broadcast ones come before those of every part."""
         placed = self.by_key(keyed, descriptor, limit, parallelism)
         if broadcast is None:
             return placed
@@ -511,7 +511,7 @@ class LocalEngine:
 
 
 def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch; raise ValueRangeError for a NULL in a column that is NOT NULL."""
+    """Return a batch, or raise ValueRangeError for a NULL in a column that is NOT NULL."""
     for column, field in zip(batch.columns, batch.schema, strict=True):
         if column.null_count and not field.nullable:
             raise ValueRangeError(
@@ -526,7 +526,7 @@ LANES = 3
 
 
 def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
-    """Write the parts one after the other; to a store several at a time, if they are entries of existing operators."""
+    """Write the parts one after the other. To a store several at a time, if they are entries of existing operators."""
     first = [write_rows(plan, 0, _counted(part)) for part in parts[:1]]  # which distributes the rows of all
     if len(parts) == 1 or not (plan.request.bases and plan.staging.filesystem.is_remote):
         return first + [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts[1:], 1)]
@@ -663,7 +663,7 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
 def _distributed(
     rows: LocalRows, key_groups: Callable[[pa.RecordBatch], pa.Array], limit: int, parallelism: int
 ) -> LocalRows:
-    """Return the rows with a part for each subtask; those of several are kept in files until they are written."""
+    """Return the rows with a part for each subtask. Those of several are kept in files until they are written."""
     layout = Distribution(limit, parallelism)
     if parallelism == 1:
         return LocalRows(rows.schema, (rows.batches,), layout)

@@ -41,7 +41,7 @@ def open_history(
 
     Args:
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
-        uid: The operator; None for a table about all operators.
+        uid: The operator. None for a table about all operators.
         last: The number of newest snapshots to read. All by default.
         changes: Return what :meth:`LocalSavepoint.diff` counts between each snapshot and the one before it, by operator
             and state, instead of a table.
@@ -83,7 +83,7 @@ def open_changes(
 
     Args:
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
-        uid: The operator; None for tables ``splits`` and ``offsets`` of all sources.
+        uid: The operator. None for tables ``splits`` and ``offsets`` of all sources.
         start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of the
             first snapshot are inserts.
         end: The last changes, inclusive, by a checkpoint id or a time.

@@ -112,7 +112,7 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
     of the data source. One that a table cannot honour is refused.
 
     Args:
-        path: The folder of the snapshot, or its ``_metadata`` file; None if it is not written yet.
+        path: The folder of the snapshot, or its ``_metadata`` file. None if it is not written yet.
         options: Options of a read by name, which apply to all tables.
         plan: Internal: the edits that are not written yet.
 

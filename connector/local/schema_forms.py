@@ -55,7 +55,7 @@ _AVRO = {
 
 
 def avro_schemas(savepoint: LocalSavepoint, uid: str | None = None) -> list[Any]:
-    """Return a record per table; all fields are nullable, as they are in the tables."""
+    """Return a record per table. All fields are nullable, as they are in the tables."""
     return [_record(_avro_name(name), schema, name) for name, schema in tables_of(savepoint, uid)]
 
 

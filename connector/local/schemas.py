@@ -4,8 +4,8 @@
 
     {"operators": [{"uid": "accounts", "states": [{"table": "keyed_state", "state": "total", "value": "LONG", ...}]}]}
 
-It is the same for every snapshot of a job whose types did not change, whatever the state, backend and parallelism;
-subclasses that a serializer met while the job ran are part of a type.
+It is the same for every snapshot of a job whose types did not change, whatever the state, backend and parallelism.
+Subclasses that a serializer met while the job ran are part of a type.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEFT_OUT = (None, False, "VOID_NAMESPACE")
 
 
 def schema_of(savepoint: LocalSavepoint) -> Schema:
-    """Return the schema of a snapshot; raise OptionError if the types of an operator cannot be read."""
+    """Return the schema of a snapshot, or raise OptionError if the types of an operator cannot be read."""
     operators: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in savepoint.states().rows():
         if row["table"] not in DECODED:
@@ -85,7 +85,7 @@ def _marked(items: list[Any]) -> Iterator[tuple[bool, Any]]:
 
 
 def read_schema(path: Path) -> Schema:
-    """Read the file of a schema; raise OptionError for another file."""
+    """Read the file of a schema, or raise OptionError for another file."""
     try:
         schema = parse_json(read_regular(str(path), MAX_SCHEMA_BYTES))
         _states(schema)

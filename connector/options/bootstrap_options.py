@@ -57,7 +57,7 @@ class ProcessingOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse options; raise one OptionError for all problems."""
+        """Parse options, or raise one OptionError for all problems."""
         return cls(**collect(cls, options, _conflicts))
 
     @property
@@ -117,7 +117,7 @@ def of_flink(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def merged(options: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge two sets of options, of which the second takes precedence; names are case-insensitive."""
+    """Merge two sets of options, of which the second takes precedence. Names are case-insensitive."""
     more = of_flink(more)
     names = {name.casefold() for name in more}
     return {**{name: text for name, text in options.items() if name.casefold() not in names}, **more}

@@ -1,4 +1,4 @@
-"""Columns in words, as Spark writes them: ``key int, timers array<bigint>``; read without Spark."""
+"""Columns in words, as Spark writes them: ``key int, timers array<bigint>``. Read without Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_DEPTH = 64
 
 
 def arrow_columns(given: object) -> pa.Schema:
-    """Return the columns that a user gives as text, or as a schema of Arrow; raise OptionError for anything else.
+    """Return the columns that a user gives as text, or as a schema of Arrow, or raise OptionError for anything else.
 
     >>> arrow_columns("key int not null, timers array<bigint>")
     key: int32 not null
@@ -65,7 +65,7 @@ class _Words:
         self.at = 0
 
     def fields(self, end: str | None, depth: int) -> Iterator[pa.Field]:
-        """Yield the fields up to a token, which is consumed; None: the end of the text."""
+        """Yield the fields up to a token, which is consumed. None: the end of the text."""
         while True:
             name = self.next("the name of a column")
             if not re.fullmatch(r"\w+|`.*`", name, re.DOTALL):
@@ -141,7 +141,7 @@ class _Words:
         return same
 
     def expect(self, token: str) -> None:
-        """Go on behind a token; raise OptionError if it is not the next one."""
+        """Go on behind a token, or raise OptionError if it is not the next one."""
         if not self.skip(token):
             raise self.unexpected(repr(token), self.peek())
 

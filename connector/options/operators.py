@@ -27,7 +27,7 @@ def named_as_given(named: object) -> Iterator[None]:
 
 
 def operator_options(named: OperatorRef | None) -> dict[str, str]:
-    """Return the option of the data source that names an operator; none for all operators."""
+    """Return the option of the data source that names an operator. None for all operators."""
     if named is None:
         return {}
     identifier = identifier_of(named)

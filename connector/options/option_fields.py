@@ -1,4 +1,4 @@
-"""Options from Spark: one dictionary of strings with keys in lower case; one error for all problems.
+"""Options from Spark: one dictionary of strings with keys in lower case. One error for all problems.
 
 An option is a field of a frozen dataclass, declared by ``model.table_options.option``: the option's name is the field's
 in camel case.
@@ -93,7 +93,7 @@ def seconds(value: str) -> int:
 
 @cache
 def named(options: type) -> tuple[tuple[str, Field[Any]], ...]:
-    """Return every option with its name in Spark, the field's in camel case; those without default come first."""
+    """Return every option with its name in Spark, the field's in camel case. Those without default come first."""
     declared = [field for field in fields(options) if field.metadata]
     every = sorted(declared, key=lambda field: not is_required(field))
     words = [(option.name.split("_"), option) for option in every]
@@ -125,7 +125,7 @@ def collect(
     conflicts: Callable[[Mapping[str, Any]], list[str]],
     complete: bool = True,
 ) -> dict[str, Any]:
-    """Return the values of the given options; raise one OptionError for all problems.
+    """Return the values of the given options, or raise one OptionError for all problems.
 
     ``complete``: required options must be there.
     """
@@ -173,7 +173,7 @@ def _without_catalog(given: dict[str, str]) -> dict[str, str]:
 
 
 def _take_paths(given: dict[str, str]) -> Iterator[str]:
-    """Replace option ``paths``, the JSON list of ``load([a, b])``, by ``path``; yield an error for several."""
+    """Replace option ``paths``, the JSON list of ``load([a, b])``, by ``path``. Yield an error for several."""
     if "paths" not in given:
         return
     written = given.pop("paths")

@@ -18,7 +18,7 @@ SERIALIZERS = "serializers"
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return keyword arguments as options of the data source; None is left out.
+    """Return keyword arguments as options of the data source. None is left out.
 
     Names may be in snake case or camel case. Booleans become ``true`` and ``false``, mappings JSON, sequences are
     joined by commas, except ``keys`` and paths of ``typesFrom`` and ``classes``, which become JSON lists since they may

@@ -434,7 +434,7 @@ class SavepointReadOptions(TableOptions):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse Spark's options, and look up the snapshots of versions; raise one OptionError for all problems."""
+        """Parse Spark's options, and look up the snapshots of versions, or raise one OptionError for all problems."""
         read = cls(**collect(cls, options, _conflicts))
         if read.read_change_feed:
             versions, unread = versions_between(read.located, read._range())
@@ -463,7 +463,7 @@ class SavepointReadOptions(TableOptions):
         return replace(self, path=chosen.path)
 
     def with_variants(self, form: str) -> Self:
-        """Return the options with a form of variants, unless the user chose one; tables without any accept it."""
+        """Return the options with a form of variants, unless the user chose one. Tables without any accept it."""
         if self.variants is not None:
             return self
         return replace(self, variants=form, inherited=(*self.inherited, "variants"))
@@ -485,7 +485,7 @@ class SavepointReadOptions(TableOptions):
 
     @property
     def first(self) -> VersionRange:
-        """Return the range from the first version on; ``latest`` has none."""
+        """Return the range from the first version on. ``latest`` has none."""
         start = self.starting_version
         assert not isinstance(start, str)
         return VersionRange(start, None, self.starting_timestamp, None)
@@ -542,7 +542,7 @@ class SavepointReadOptions(TableOptions):
         return TableRequest(**{**same, **own})
 
     def _job_classes(self) -> JobClasses | None:
-        """Return the job's classes that options or plug-ins describe; import their readers only if there are any."""
+        """Return the job's classes that options or plug-ins describe. Import their readers only if there are any."""
         if not (self.classes or self.kryo_types or self.serializers or plugged_in(KRYO_CLASSES)):
             return None
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
@@ -552,7 +552,7 @@ class SavepointReadOptions(TableOptions):
         return JobClasses.of(self.classes, self.kryo_types, self.serializers, subclasses)
 
     def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
-        """Return the request for a comparison; its sides are options of reads, with this one's storage options."""
+        """Return the request for a comparison. Its sides are options of reads, with this one's storage options."""
         storage = {} if self.storage_options is None else {OPTION: self.storage_options}
         before, after = (
             None if side is None else type(self).parse({**storage, **side}).request() for side in wanted["sides"]
@@ -650,7 +650,7 @@ def options_of_load(options: Mapping[str, str]) -> SavepointReadOptions:
 
 
 def _of_stream(options: Mapping[str, str]) -> SavepointReadOptions | None:
-    """Return the options as those of a stream, if they can be; None if they are those of a read alone."""
+    """Return the options as those of a stream, if they can be, or None if they are those of a read alone."""
     names = {name.casefold(): text.strip().casefold() for name, text in options.items()}
     of_streams = names.keys() & {name.casefold() for name in STREAM}
     if not of_streams and (

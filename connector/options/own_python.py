@@ -65,7 +65,7 @@ def _comes_with_tasks(environment: Mapping[str, str]) -> bool:
 
 
 def warn_of_old_spark() -> None:
-    """Warn if the installed PySpark, which is not imported, is too old; the command line says so where it needs it."""
+    """Warn if the installed PySpark, which is not imported, is too old. The command line says so where it needs it."""
     if os.path.basename(sys.argv[0] if sys.argv else "") in ("-m", "pyspark-savepoint"):
         return
     version = _version_of_pyspark()
@@ -81,7 +81,7 @@ def warn_of_old_spark() -> None:
 
 
 def _version_of_pyspark() -> str:
-    """Return the version of the PySpark that an import would find; an empty text if there is none."""
+    """Return the version of the PySpark that an import would find. An empty text if there is none."""
     imported = sys.modules.get("pyspark")
     if imported is not None:
         return str(getattr(imported, "__version__", ""))

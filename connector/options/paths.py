@@ -1,10 +1,10 @@
 """Absolute paths for all processes of a session.
 
-The data source is planned by a process that the driver's JVM starts, in the JVM's working directory, to which paths of
-Spark's own sources are relative too; from there on a path is absolute. The user's Python may have changed its working
+The data source is planned by a process that the driver's JVM starts, in the JVM's working directory. Paths of Spark's
+own sources are relative to it, too. From there on a path is absolute. The user's Python may have changed its working
 directory since (``%cd``), and tasks have others. So ``Savepoint`` makes its paths absolute as the JVM would. On Connect
 the data source is planned in a temporary folder of the session, and rejects relative paths
-(``option_fields.absolute_path``); those of ``Savepoint`` are relative to the working directory of the user's Python.
+(``option_fields.absolute_path``). Those of ``Savepoint`` are relative to the working directory of the user's Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def located(spark: SparkSession, path: str | PathLike[str]) -> str:
 
 
 def path_text(path: object) -> str:
-    """Return a path as text; raise OptionError if it is not a path."""
+    """Return a path as text, or raise OptionError if it is not a path."""
     text = os.fspath(path) if isinstance(path, str | PathLike) else None
     if not isinstance(text, str):
         raise OptionError(
@@ -42,7 +42,7 @@ def path_text(path: object) -> str:
 
 
 def snapshot_path(path: object) -> str:
-    """Return the path of a snapshot as text; raise OptionError if it is empty, which would be the working directory."""
+    """Return the path of a snapshot as text, or raise OptionError if it is empty: no path means none."""
     text = path_text(path)
     if not text.strip():
         raise OptionError("a path must not be empty", found=repr(text), remedy="name a folder or a URI")
@@ -69,7 +69,7 @@ def located_types(located: Callable[[str], str], options: Mapping[str, str]) -> 
 
 
 def _working_directory(spark: SparkSession) -> str | None:
-    """Return the working directory of the driver's JVM; None on Connect."""
+    """Return the working directory of the driver's JVM. None on Connect."""
     if not hasattr(spark, "_jsparkSession"):
         return None
     jvm: Any = spark.sparkContext._jvm

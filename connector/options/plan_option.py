@@ -78,7 +78,7 @@ def _refused() -> InvalidOptionValueError:
 
 
 def _converted(hint: Any, value: Any) -> Any:
-    """Return a value of JSON as one of a field's type; raise ValueError for any other."""
+    """Return a value of JSON as one of a field's type, or raise ValueError for any other."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType:
         for part in arguments:

@@ -47,7 +47,7 @@ def table_schema(schema: StructType) -> pa.Schema:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark derives from its own; timestamps are UTC in every version."""
+    """Return the Arrow schema that Spark derives from its own. Timestamps are UTC in every version."""
     try:
         if "timezone" in inspect.signature(to_arrow_schema).parameters:
             return to_arrow_schema(schema, timezone="UTC")
@@ -76,7 +76,7 @@ def struct_type(schema: str | StructType) -> StructType:
 
 
 def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with Spark's schema, without copying; raise ValueRangeError for NULL in a NOT NULL column."""
+    """Return the batch with Spark's schema, without copying, or raise ValueRangeError for NULL in a NOT NULL column."""
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     for column, field in zip(batch.columns, schema, strict=True):
@@ -92,7 +92,7 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
-    """Return the names of the table's columns that a user's schema selects, in its order; types must match."""
+    """Return the names of the table's columns that a user's schema selects, in its order. Types must match."""
     columns = _columns(table, wanted.names)
     known = {field.name: field.dataType for field in spark_schema(table)}
     problems = []

@@ -126,7 +126,7 @@ class SavepointWriteOptions(WriteSpec):
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Parse Spark's options; raise one OptionError for all problems."""
+        """Parse Spark's options, or raise one OptionError for all problems."""
         return cls(**collect(cls, options, _conflicts))
 
     def request(self, overwrite: bool) -> WriteRequest:
@@ -137,14 +137,14 @@ class SavepointWriteOptions(WriteSpec):
 
 
 def parse_spec(options: Mapping[str, str], **own: str | None) -> WriteSpec:
-    """Parse options of rows that have no savepoint yet; ``own`` are fields that calls give, not options."""
+    """Parse options of rows that have no savepoint yet. ``own`` are fields that calls give, not options."""
     own = {name: value for name, value in own.items() if value is not None}
     values = collect(SavepointWriteOptions, options, lambda given: _spec_conflicts({**given, **own}), complete=False)
     return WriteSpec(**_spec({**values, **own}))
 
 
 def expect_release_text(flink: object) -> str:
-    """Return a release of Flink that a user gave; raise OptionError unless it is text: 1.20 is the number 1.2.
+    """Return a release of Flink that a user gave, or raise OptionError unless it is text: 1.20 is the number 1.2.
 
     >>> expect_release_text("1.20")
     '1.20'
@@ -159,7 +159,7 @@ def expect_release_text(flink: object) -> str:
 
 
 def parse_flink_version(value: str) -> tuple[int, int]:
-    """Parse a release of Flink for which a savepoint is written; raise OptionError for an older one."""
+    """Parse a release of Flink for which a savepoint is written, or raise OptionError for an older one."""
     values = collect(SavepointWriteOptions, {"flinkVersion": value}, _spec_conflicts, complete=False)
     version: tuple[int, int] = values["flink_version"]
     return version

@@ -81,7 +81,7 @@ def on_tile(text: str) -> str:
 
 
 def needed() -> Any:
-    """Return the library that draws; raise OptionError if it is not installed."""
+    """Return the library that draws, or raise OptionError if it is not installed."""
     try:
         import vl_convert
     except ImportError:
@@ -156,7 +156,7 @@ def _plot(
     series: Sequence[str],
     marks: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return a chart with both axes and, of several series, a legend; ``scale`` is that of ``x``."""
+    """Return a chart with both axes and, of several series, a legend. ``scale`` is that of ``x``."""
     names = [drawn(name) for name in series]
     ranks = {name: rank for rank, name in enumerate(names)}
     values = []

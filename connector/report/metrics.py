@@ -31,7 +31,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of type gauge: its name, unit, what it says, and its labels; ``joined`` makes one value of several."""
+    """A metric of type gauge: its name, unit, what it says, and its labels. ``joined`` makes one value of several."""
 
     name: str
     unit: str
@@ -200,7 +200,7 @@ def _label(text: str) -> str:
 
 
 def openmetrics(samples: Iterable[Sample], more: Labels = ()) -> Iterator[str]:
-    """Yield the lines of the text format; ``more`` are labels that all samples have.
+    """Yield the lines of the text format. ``more`` are labels that all samples have.
 
     Prometheus' own older format takes the same lines, as node exporters read them.
     """

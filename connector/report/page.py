@@ -56,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption; ``choices`` is the place of a column whose values can be chosen.
+    """A table with its caption. ``choices`` is the place of a column whose values can be chosen.
 
     On a narrow page each row is a card, so that no column is out of sight.
     """
@@ -85,7 +85,7 @@ class Chart:
 
 @dataclass
 class Section:
-    """A section of the page; ``short`` is what it says in a line."""
+    """A section of the page. ``short`` is what it says in a line."""
 
     id: str
     title: str
@@ -102,7 +102,7 @@ class Section:
 def table(
     caption: str, columns: str, rows: Sequence[Sequence[Any]], *, folded: bool = False, choices: int | None = None
 ) -> Table:
-    """Return a table of at most MOST_ROWS rows without empty columns; titles of columns of numbers end with ``#``."""
+    """Return a table of at most MOST_ROWS rows without empty columns. Titles of columns of numbers end with ``#``."""
     titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
     filled = [index for index in range(len(titles)) if any(row[index] not in (None, "") for row in rows)]
     titles = [titles[index] for index in filled]
@@ -241,7 +241,7 @@ def brief(operator: str) -> str:
 
 
 def title_of(operator: str, state: str | None = None) -> str:
-    """Return the name of an operator, or of its state, as legends have it; tables have it as a whole."""
+    """Return the name of an operator, or of its state, as legends have it. Tables have it as a whole."""
     return " / ".join(charts.said(name, MAX_SHORT) for name in filter(None, (brief(operator), state)))
 
 

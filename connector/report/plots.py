@@ -65,7 +65,7 @@ class Plots:
         """Draw the bytes of the largest states.
 
         Args:
-            top: The number of states; the others are one bar.
+            top: The number of states. The others are one bar.
 
         Returns:
             The figure.
@@ -96,13 +96,13 @@ class Plots:
         """Draw the bytes of the key groups of an operator, and of its heaviest subtask at several parallelisms.
 
         Args:
-            uid: The operator: its uid or uid hash; by default that of most bytes.
+            uid: The operator: its uid or uid hash. By default that of most bytes.
 
         Returns:
             The figure.
 
         Raises:
-            OperatorNotFoundError: If no operator with keyed state is so named; the error names the nearest.
+            OperatorNotFoundError: If no operator with keyed state is so named. The error names the nearest.
 
         """
         known = self._surveys.key_groups
@@ -178,7 +178,7 @@ class Plots:
         """Draw the timers of operators by time, as far after the snapshot, or after the first if all are far from it.
 
         Args:
-            uid: The operator: its uid, or the uid hash of one without; by default all that have timers.
+            uid: The operator: its uid, or the uid hash of one without. By default all that have timers.
 
         Returns:
             The figure.
@@ -251,7 +251,7 @@ class Plots:
         return self._with_hole(figure, [label_of(row) for row in self._surveys.ages if row["units"] is None])
 
     def _with_hole(self, figure: Figure, others: Iterable[str] = ()) -> Figure:
-        """Return the figure, which says which operators it leaves out because they cannot be read; so does a warning.
+        """Return the figure, which says which operators it leaves out because they cannot be read. So does a warning.
 
         ``others`` are operators of which the figure cannot show its own part.
         """
@@ -277,7 +277,7 @@ def _time_axis(first: int, last: int, now: float) -> tuple[float, str, str]:
 
 
 def _name(text: str) -> str:
-    """Return the name of a state as figures show it; a name that begins with _ would be no label."""
+    """Return the name of a state as figures show it. A name that begins with _ would be no label."""
     return shown(text, MAX_NAME, line=True)
 
 

@@ -250,7 +250,7 @@ def _kinds(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _hole(surveys: Surveys) -> str:
-    """Return what is missing in all numbers; an empty text if nothing is."""
+    """Return what is missing in all numbers. An empty text if nothing is."""
     unread = surveys.unread_operators
     return f"{_left_out(surveys, unread)}: no number of state includes them. " if unread else ""
 
@@ -311,7 +311,7 @@ def _files(to: Section, snapshot: Snapshot) -> None:
 
 
 def _missing(snapshot: Snapshot, names: Sequence[str]) -> list[str]:
-    """Return the files of a snapshot's folder that are not in it; none if the folder cannot be listed."""
+    """Return the files of a snapshot's folder that are not in it. None if the folder cannot be listed."""
     try:
         found = {entry.name for entry in entries_of(snapshot.location.filesystem, snapshot.location.directory)}
     except (SavepointError, OSError):
@@ -352,7 +352,7 @@ def _releases(version: int) -> str:
 
 
 def _keyed_parts(snapshot: Snapshot) -> Iterator[KeyedStateHandle]:
-    """Yield the handles of keyed state; that of a changelog comes before those of what it materialized."""
+    """Yield the handles of keyed state. That of a changelog comes before those of what it materialized."""
     for operator in snapshot.operators:
         for subtask in operator.subtasks.values():
             handle = subtask.managed_keyed_state

@@ -124,7 +124,7 @@ def register(spark: SparkSession) -> list[str]:
 
 
 def handler(table: str) -> type:
-    """Return a handler class of a table function; Spark creates an object of it for each call."""
+    """Return a handler class of a table function. Spark creates an object of it for each call."""
 
     class CatalogFunction:
         """Handler of one table about a snapshot."""

@@ -5,7 +5,7 @@
     with show_progress(spark, "writing"):
         savepoint.write("/savepoints/new")
 
-The line shows the completed tasks and the tasks known so far; Spark plans stages as it goes, so their number may grow.
+The line shows the completed tasks and the tasks known so far. Spark plans stages as it goes, so their number may grow.
 When the block ends, a last line shows the number of tasks and the duration. Other outputs than notebooks and terminals,
 such as logs, get only that line.
 """

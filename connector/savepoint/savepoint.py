@@ -237,7 +237,7 @@ def history(
     Args:
         spark: The session, classic or Connect.
         folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
-        uid: The operator; None for a table about all operators.
+        uid: The operator. None for a table about all operators.
         last: The number of newest snapshots to read. All by default.
         changes: Return what :meth:`Savepoint.diff` counts between each snapshot and the one before it, by operator and
             state, instead of a table.

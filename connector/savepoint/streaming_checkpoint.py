@@ -1,8 +1,8 @@
 """From Spark Structured Streaming to Flink: state, timers, watermark and offsets of a streaming query's checkpoint.
 
-State is read by Spark's own sources ``state-metadata`` and ``statestore`` alone, since its layout changes between
-releases. Flink's watermark W lets timers up to W fire; Spark's lets fire what is before it: Flink's is Spark's less 1
-(``BoundedOutOfOrdernessWatermarks``), so that timers and ends of windows mean the same.
+Only Spark's own sources ``state-metadata`` and ``statestore`` read state, because its layout changes between releases.
+Spark fires timers before its watermark, Flink fires timers up to and including its own. So Flink's watermark is Spark's
+less 1 (``BoundedOutOfOrdernessWatermarks``), and timers and ends of windows mean the same.
 """
 
 from __future__ import annotations
@@ -84,16 +84,16 @@ EXPIRY, ENTRY = "ttlExpirationMs", "value"
 @redacted
 @dataclass(frozen=True)
 class StreamingCheckpoint:
-    """The checkpoint of a streaming query of Spark after a committed batch; :func:`open_streaming` opens it.
+    """The checkpoint of a streaming query of Spark after a committed batch. :func:`open_streaming` opens it.
 
     Tables are DataFrames in the form that ``with_operator``, ``with_window_state`` and ``with_timers`` of
-    :class:`Savepoint` take. An operator is named by its number, which ``operators`` has; a query with one stateful
+    :class:`Savepoint` take. An operator is named by its number, which ``operators`` has. A query with one stateful
     operator needs no name.
 
-    ``watermark`` is that of the next batch in milliseconds since 1970; None if the query has none. ``sources`` has the
-    offsets of each source after the batch, as Spark logs them: JSON by name, or by number where sources have no names;
-    None if a source has no offsets yet. ``newest`` is the newest batch that had begun, ``first`` the first that is
-    retained.
+    ``watermark`` is the watermark of the next batch, in milliseconds since 1970, or None if the query has none.
+    ``sources`` has the offsets of each source after the batch, as Spark logs them: JSON by name, or by number where
+    sources have no names. It has None for a source without offsets. ``newest`` is the newest batch that had begun,
+    ``first`` the oldest that is retained.
 
     Example::
 
@@ -131,27 +131,27 @@ class StreamingCheckpoint:
         join of two streams      ``left`` and ``right``, ARRAYs of the rows that wait; the key is ``field0``, ...
         =======================  =======================================================================
 
-        A struct of one field is that field. A state whose name a key column has too, or ``key``, is ``state_<name>``. A
-        key column that is called as one of a table of timers (``timestamp``, ``domain``, ``service``, ``namespace``) is
-        ``key_<name>``.
+        A struct of one field becomes that field. A state with the name ``key``, or with the name of a key column,
+        becomes ``state_<name>``. A key column with the name of a column of timers (``timestamp``, ``domain``,
+        ``service``, ``namespace``) becomes ``key_<name>``.
 
         Args:
             operator: The number of the operator, if the query has several.
-            aggregates: Of an aggregation the aggregates of the query, in its order, by the names of their columns:
+            aggregates: For an aggregation, the query's aggregates in its order, by the names of their columns.
                 ``sum``, ``min``, ``max``, ``first``, ``last`` become a column of their type, ``count`` a LONG, ``avg``
-                a STRUCT ``f0`` (sum), ``f1`` (count). Spark sums decimals of at most 8 digits (averages: 11) without
-                their scale: divide these by its power of 10.
-            durations: Of variables with a time to live their duration, which a checkpoint does not have: adds the times
-                of last access, ``<state>__last_access``, as a write with option ``ttl`` takes them.
+                a STRUCT ``f0`` (sum), ``f1`` (count). Spark sums decimals of at most 8 digits without their scale, and
+                averages decimals of at most 11 digits so. Divide these by the power of 10 of the scale.
+            durations: The time to live of variables, which a checkpoint does not have. It adds the times of last
+                access, ``<state>__last_access``, as a write with option ``ttl`` takes them.
             evolved: Whether variables are taken whose type changed while the query ran. Spark reads older values in the
                 newest type: fields that were added are NULL, fields that were removed are gone.
 
         Returns:
-            The rows; of an aggregation by event-time windows the window is one of the key columns.
+            The rows. For an aggregation by event-time windows, the window is one of the key columns.
 
         Raises:
             OptionError: If several operators could be meant, or an argument does not fit the operator.
-            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it; if the type of a
+            UnsupportedStateError: If the state cannot be carried over, or Spark cannot read it. Also if the type of a
                 variable changed since the first batch that is retained, unless ``evolved``.
 
         Example::
@@ -190,8 +190,8 @@ class StreamingCheckpoint:
             aggregates: The aggregates of the query, as in :meth:`keyed_state`.
 
         Returns:
-            The columns of the key (without others ``key``, a BYTE 0, which is the key of Flink's ``windowAll``),
-            ``window`` (STRUCT of two TIMESTAMP, ``start`` and ``end``), and the columns of :meth:`keyed_state`.
+            The columns of the key, ``window`` (STRUCT of two TIMESTAMP, ``start`` and ``end``), and the columns of
+            :meth:`keyed_state`. Without key columns, ``key`` is a BYTE 0, which is the key of Flink's ``windowAll``.
 
         Raises:
             OptionError: If several operators could be meant, or ``aggregates`` does not fit the buffers.
@@ -222,11 +222,12 @@ class StreamingCheckpoint:
 
         Args:
             operator: The number of the operator, if the query has several.
-            domain: Of ``applyInPandasWithState`` the kind of its timeouts, which a checkpoint does not have.
+            domain: For ``applyInPandasWithState``, the kind of its timeouts, which a checkpoint does not have.
 
         Returns:
-            The columns of the key, ``timestamp`` (a LONG of milliseconds), ``domain``, ``service`` (``window-timers``
-            or ``user-timers``), of windows ``namespace`` too; no rows if the operator has no timers.
+            The columns of the key, ``timestamp`` (a LONG of milliseconds), ``domain``, and ``service``
+            (``window-timers`` or ``user-timers``). Windows have ``namespace``, too. An operator without timers has no
+            rows.
 
         Raises:
             OptionError: If several operators could be meant, or ``domain`` is missing.
@@ -276,7 +277,7 @@ class StreamingCheckpoint:
         ).where("`timestamp` IS NOT NULL")
 
     def not_carried_over(self) -> list[str]:
-        """Return what of the query cannot become the state of a Flink job, a sentence each; empty if all can.
+        """Return what of the query cannot become state of a Flink job: one sentence each, and none if all can.
 
         Example::
 
@@ -314,7 +315,7 @@ class StreamingCheckpoint:
         """Return the next offset of each partition of a Kafka source, as ``with_source`` and ``with_offsets`` take it.
 
         Args:
-            source: The number of the source in the query, or its name; None if it has one source of partitions.
+            source: The number of the source in the query, or its name. None if it has one source of partitions.
 
         Returns:
             Offsets by topic and partition.
@@ -359,7 +360,7 @@ class StreamingCheckpoint:
     # -- internal ---------------------------------------------------------------------------------------------
 
     def _carried(self, number: int | None) -> StreamingOperator:
-        """Return an operator; raise an error if it is not known, not the only one, or cannot be carried over."""
+        """Return an operator, or raise an error if it is not known, not the only one, or cannot be carried over."""
         numbers = {operator.number: operator for operator in self.operators}
         if number is None and len(numbers) > 1:
             raise OptionError(
@@ -463,14 +464,14 @@ def open_streaming(
 ) -> StreamingCheckpoint:
     """Open the checkpoint of a Structured Streaming query of Spark, to carry its state over to a Flink job.
 
-    The query must have stopped; one that waits for its next batch in another session cannot be told from it. Its state
-    is read by Spark's sources ``state-metadata`` and ``statestore``, of both of its state stores. Checkpoints of Spark
-    4.0 and later have what these need.
+    Stop the query first. A query that waits for its next batch in another session looks like a stopped one. Spark's
+    sources ``state-metadata`` and ``statestore`` read the state, from both of Spark's state stores. They need a
+    checkpoint of Spark 4.0 or later.
 
     Args:
-        spark: The session; of the release that wrote the checkpoint, or a later one.
+        spark: The session, of the release that wrote the checkpoint or a later one.
         checkpoint: The folder that the query has as ``checkpointLocation``.
-        batch_id: A batch that was committed and is still retained; the last one by default.
+        batch_id: A batch that was committed and is still retained. The last one by default.
 
     Returns:
         The checkpoint: operators, state, timers, watermark, offsets.
@@ -478,8 +479,8 @@ def open_streaming(
     Raises:
         SnapshotNotFoundError: If the folder has no checkpoint, or no batch was committed.
         CorruptStateError, StorageError: If a log of the query is damaged, incomplete, or cannot be read.
-        OptionError: If the query runs in this session, or a batch began that was not committed, unless ``batch_id`` is
-            given; if ``batch_id`` is not committed.
+        OptionError: If the query runs in this session, or ``batch_id`` is not committed. Without ``batch_id`` also if a
+            batch began that was not committed.
         UnsupportedVersionError: If another release of Spark wrote the checkpoint in a form that this one cannot read.
 
     Example::
@@ -516,34 +517,35 @@ def savepoint_from_streaming(
 
     The job then goes on where the query stopped: after the last record of the last committed batch, with the state and
     timers of that time. Keys, and values of variables, become states of the same names. An aggregation by event-time
-    windows becomes state ``window-contents`` of a window operator, with its timers: the accumulator is that of the only
-    aggregate, or a tuple of those of all, in their order. What cannot be carried over is a warning each.
+    windows becomes state ``window-contents`` of a window operator, with its timers. The accumulator is that of the only
+    aggregate, or a tuple of those of all aggregates in their order. A warning names each thing that cannot be carried
+    over.
 
     Args:
         spark: The session.
         checkpoint: The folder that the query has as ``checkpointLocation``, or what :func:`open_streaming` returned.
         uid: The uid of the operator in the Flink job.
         operator: The number of the stateful operator in the query, if it has several (``open_streaming().operators``).
-        batch_id: The committed batch to take; the last one by default.
-        aggregates: Of an aggregation the aggregates of the query in its order, by the names of the states, as in
+        batch_id: The committed batch to take. The last one by default.
+        aggregates: For an aggregation, the query's aggregates in its order, by the names of the states, as in
             :meth:`StreamingCheckpoint.keyed_state`. Required for windows.
-        source_uid: The uid of the job's KafkaSource, which gets the offsets of the query's only Kafka source; or
-            several, each with the number or name of a source of the query; None for a savepoint without a source,
-            which is a warning if the query has offsets and there is no ``into``.
+        source_uid: The uid of the job's KafkaSource, which gets the offsets of the query's only Kafka source. Or
+            several uids, each with the number or name of a source of the query. With None the savepoint has no source.
+            Without ``into`` that is a warning if the query has offsets.
         connector_version: The release of the Kafka connector in the job.
-        timeout: Of ``applyInPandasWithState`` the kind of its timeouts.
-        durations: Of variables with a time to live their duration; the job's states must have a time to live too.
+        timeout: For ``applyInPandasWithState``, the kind of its timeouts.
+        durations: The time to live of variables that have one. The job's states must have a time to live, too.
         evolved: Whether variables are taken whose type changed, as in :meth:`StreamingCheckpoint.keyed_state`.
-        where: A condition on the columns of the key: other keys, with their timers, are left out. Flink has no
-            NULL key: ``"word IS NOT NULL"``.
-        into: A savepoint that gets the operator; a new one by default.
+        where: A condition on the columns of the key. Other keys, and their timers, are left out. Flink has no NULL key,
+            so exclude NULLs: ``"word IS NOT NULL"``.
+        into: A savepoint that gets the operator. A new one by default.
         **options: Options of a write, such as ``types``, ``states``, ``max_parallelism``.
 
     Returns:
         The savepoint, not written yet.
 
     Raises:
-        SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise; also if a batch
+        SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise. Also if a batch
             began meanwhile.
 
     Example::
@@ -639,7 +641,7 @@ def savepoint_from_streaming(
 
 
 def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: str) -> DataFrame:
-    """Return the timers of the keys for which a condition is true; raise OptionError if it is none on the key."""
+    """Return the timers of the keys for which a condition is true, or raise OptionError if it is none on the key."""
     try:
         timers.select(*map(quoted, keys)).where(where).schema  # noqa: B018  # Connect asks the server only now
     except PySparkException as error:

@@ -105,7 +105,7 @@ class QueryLog:
 
 
 def query_log(spark: SparkSession, path: str, batch_id: int | None) -> QueryLog:
-    """Return what a query logged of a batch, by default the last; raise errors as ``open_streaming`` does."""
+    """Return what a query logged of a batch, by default the last, or raise errors as ``open_streaming`` does."""
     _expect_no_links_out(path)
     began, committed = logged_batches(spark, path, OFFSETS), logged_batches(spark, path, COMMITS)
     if not committed or not began:
@@ -168,7 +168,7 @@ def _expect_no_links_out(path: str) -> None:
 
 
 def logged_batches(spark: SparkSession, path: str, name: str) -> set[int]:
-    """Return the batches of a log by the names of its files; empty if there is none."""
+    """Return the batches of a log by the names of its files. Empty if there is none."""
     folder = f"{path}/{name}"
     try:
         rows = spark.read.format("binaryFile").load(folder).select("path").collect()
@@ -181,7 +181,7 @@ def logged_batches(spark: SparkSession, path: str, name: str) -> set[int]:
 
 
 def _text(spark: SparkSession, file: str) -> str:
-    """Return the text of a file; the empty one if there is none."""
+    """Return the text of a file. The empty one if there is none."""
     try:
         rows = spark.read.format("text").option("wholetext", True).load(file).collect()
     except SPARK_ERRORS as error:
@@ -202,7 +202,7 @@ def _unreadable(path: str, error: Exception) -> StorageError:
 
 
 def _expect_stopped(spark: SparkSession, path: str) -> None:
-    """Raise OptionError if the query runs in this session; file ``metadata`` has its id."""
+    """Raise OptionError if the query runs in this session. File ``metadata`` has its id."""
     running = {query.id for query in spark.streams.active}
     if running and any(number in _text(spark, f"{path}/metadata") for number in running):
         raise OptionError(
@@ -221,7 +221,7 @@ def _text_or_empty(spark: SparkSession, file: str) -> str:
 
 
 def _lines(file: str, text: str) -> list[str]:
-    """Return the lines of a file of a log; raise an error if it is empty, or of no known version."""
+    """Return the lines of a file of a log, or raise an error if it is empty, or of no known version."""
     lines = text.split("\n")
     if not text.strip():
         raise CorruptStateError("a log of the query is empty", path=file, remedy=_RESTORE)
@@ -237,7 +237,7 @@ def _lines(file: str, text: str) -> list[str]:
 
 
 def _parsed(text: str) -> Any:
-    """Return the value of JSON; None if it is none."""
+    """Return the value of JSON, or None if it is none."""
     try:
         return parse_json(text)
     except ValueError:
@@ -245,7 +245,7 @@ def _parsed(text: str) -> Any:
 
 
 def _number(file: str, text: str, name: str) -> int:
-    """Return a number of the metadata in a log; 0 if it has none."""
+    """Return a number of the metadata in a log. 0 if it has none."""
     metadata = _parsed(text)
     number = metadata.get(name, 0) if isinstance(metadata, dict) else None
     if type(number) is not int or not 0 <= number <= MAX_LONG:
@@ -277,7 +277,7 @@ def _sources(file: str, text: str) -> tuple[str, dict[str, str | None]]:
 
 
 def _expect_as_many_sources(file: str, sources: Mapping[str, object], before: str) -> None:
-    """Raise CorruptStateError if a batch lacks sources of one before it; their number changes only with names (v2)."""
+    """Raise CorruptStateError if a batch lacks sources of one before it. Their number changes only with names (v2)."""
     version, *lines = before.split("\n")
     if version.strip() == "v1" and len(lines) - 1 > len(sources) and "0" in sources:
         raise CorruptStateError(
@@ -290,7 +290,7 @@ def _expect_as_many_sources(file: str, sources: Mapping[str, object], before: st
 
 
 def _partitions(logged: str) -> dict[tuple[str, str], Any]:
-    """Return what a source logs by two names, as Kafka's does by topic and partition; nothing if it logs other things.
+    """Return what a source logs by two names, as Kafka's does by topic and partition. Nothing if it logs other things.
 
     >>> _partitions('{"orders":{"0":23}}'), _partitions('{"logOffset":3}')
     ({('orders', '0'): 23}, {})
@@ -313,7 +313,7 @@ def _are_offsets(logged: str) -> bool:
 
 
 def partitions_of(logged: str) -> dict[tuple[str, int], int] | None:
-    """Return offsets by topic and partition; None if a source does not log them so.
+    """Return offsets by topic and partition, or None if a source does not log them so.
 
     >>> partitions_of('{"orders":{"0":23,"10":7}}'), partitions_of('{"logOffset":3}'), partitions_of("17")
     ({('orders', 0): 23, ('orders', 10): 7}, None, None)
@@ -364,7 +364,7 @@ def stateful_operators(spark: SparkSession, path: str, batch: int) -> tuple[tupl
 
 
 def _variables(properties: Any, path: str) -> list[dict[str, Any]]:
-    """Return the variables that Spark recorded of an operator; raise CorruptStateError if they are not of its form."""
+    """Return the variables that Spark recorded of an operator, or raise CorruptStateError for another form."""
     variables = properties.get("stateVariables", []) if isinstance(properties, dict) else None
     kinds = {"stateName": str, "stateVariableType": str, "ttlEnabled": bool}
     if not isinstance(variables, list) or not all(
@@ -393,7 +393,7 @@ def _has_files(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def spark_errors(path: str, problem: str) -> Iterator[None]:
-    """Raise UnsupportedStateError with the first line of an error of Spark's own source; StorageError of its files."""
+    """Raise UnsupportedStateError with the first line of an error of Spark's own source. StorageError of its files."""
     try:
         with readable_state():
             yield

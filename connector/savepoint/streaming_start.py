@@ -46,16 +46,16 @@ def initial_state(
     """Return the keyed state and timers of an operator as ``initialState`` of Spark's ``transformWithState`` takes it.
 
     Grouped by its key columns it is the argument ``initialState`` of ``transformWithState`` and
-    ``transformWithStateInPandas``; ``handleInitialState`` is called once for each key, with one row. Timers of event
+    ``transformWithStateInPandas``. ``handleInitialState`` is called once for each key, with one row. Timers of event
     time mean the same in both engines. A time to live begins anew with each value that the function sets:
     ``include_ttl=True`` adds when it was last set.
 
     Args:
         sp: A savepoint or checkpoint that was written.
         uid: The operator.
-        key: The names of the key's columns, ``key`` by default; several for a composite key, whose fields they get in
+        key: The names of the key's columns, ``key`` by default. Several for a composite key, whose fields they get in
             order. Their types must be those of the columns by which the query groups.
-        **options: Options of a read, such as ``state``, ``include_ttl``; each applies to those of keyed state, windows
+        **options: Options of a read, such as ``state``, ``include_ttl``. Each applies to those of keyed state, windows
             and timers that have it.
 
     Returns:
@@ -111,14 +111,14 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
 
     Args:
         sp: A savepoint or checkpoint.
-        uid: The source; None if the savepoint has one only.
+        uid: The source. None if the savepoint has one only.
 
     Returns:
         Of Kafka the next offset of each partition, as Spark documents it: ``{"orders":{"0":23,"1":-2}}``, where -2 is
         the earliest and -1 the latest offset. Spark needs all partitions of the topics. Of other connectors with
         positions the next one of each part by its stream, with a warning: no option of Spark's own sources takes them,
         but a streaming source of your own, or a condition, can. Of files the records that were read of each part that
-        is not finished, ``{"file:/in/a.txt":{"0000000004":21},"file:/in/b.txt":{}}``; ``{}`` is a file that a
+        is not finished, ``{"file:/in/a.txt":{"0000000004":21},"file:/in/b.txt":{}}``. ``{}`` is a file that a
         continuous source has finished. A bounded source does not know those that it has finished.
 
     Raises:

@@ -29,7 +29,7 @@ def _key_of(options: Mapping[str, str]) -> str | None:
 class SavepointDataSource(DataSource):
     """Spark data source ``savepoint``: the tables of Flink savepoints and checkpoints, read and written.
 
-    Spark finds it without registration; ``pyspark_savepoint.register(spark)`` registers it on platforms that do not.
+    Spark finds it without registration. ``pyspark_savepoint.register(spark)`` registers it on platforms that do not.
 
     Example::
 

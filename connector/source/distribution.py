@@ -59,13 +59,13 @@ def key_by(
 
     Args:
         df: The rows.
-        *keys: The columns of the key; several form a composite key.
+        *keys: The columns of the key. Several form a composite key.
         max_parallelism: The job's max parallelism, the number of key groups: 1 to 32768.
-        parallelism: The number of partitions, so of subtasks; by default the number of tasks that the session runs at a
+        parallelism: The number of partitions, so of subtasks. By default the number of tasks that the session runs at a
             time.
         hash_code: For keys whose hash only the job's code can compute: a function of a key (a Row of several columns)
             that returns its ``hashCode()`` in Java. The result then has column ``key_group``, for option ``keyGroup``
-            of the write; :meth:`Savepoint.check_hash_code` tests the function on keys of a savepoint.
+            of the write. :meth:`Savepoint.check_hash_code` tests the function on keys of a savepoint.
         **options: Options of the write that determine the key's type: ``types``, ``types_from``, ``inferred_by``,
             ``key_group``.
 
@@ -74,7 +74,7 @@ def key_by(
 
     Raises:
         OptionError: If there is no such column, a number is out of range, or an option is invalid.
-        UndecodableStateError: If only the job's code can compute the hash of a key; ``key_group`` names a column with
+        UndecodableStateError: If only the job's code can compute the hash of a key. ``key_group`` names a column with
             it.
 
     Example::
@@ -199,7 +199,7 @@ def _recorded(layout: Distribution) -> dict[str, dict[str, int]]:
 
 
 def layout_of(schema: StructType) -> Distribution | None:
-    """Return the distribution that :func:`key_by` recorded in a schema; None if it was not used."""
+    """Return the distribution that :func:`key_by` recorded in a schema, or None if it was not used."""
     for field in schema:
         layout = field.metadata.get(LAYOUT)
         if isinstance(layout, dict):
@@ -208,7 +208,7 @@ def layout_of(schema: StructType) -> Distribution | None:
 
 
 def cores(df: DataFrame) -> int:
-    """Return the number of tasks that run at a time; on Spark Connect, which does not report it, that of a shuffle."""
+    """Return the number of tasks that run at a time. On Spark Connect, which does not report it, that of a shuffle."""
     session = df.sparkSession
     if hasattr(session, "_jsparkSession"):
         return int(session.sparkContext.defaultParallelism)
@@ -229,7 +229,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 
 
 def _hashing(df: DataFrame, spec: WriteSpec, max_parallelism: int) -> KeyHashing:
-    """Return the function from the key columns to key groups; raise an error if only the job's code computes them."""
+    """Return the function from key columns to key groups, or raise an error if only the job's code computes them."""
     from pyspark_savepoint.plan.key_hashes import KeyHashing
 
     schema = arrow_schema(StructType([df.schema[name] for name in spec.key]))

@@ -33,7 +33,7 @@ def sealed(plan: WritePlan, secret: bytes) -> str:
 
 
 def opened(text: str, secret: bytes) -> WritePlan:
-    """Return the plan of :func:`sealed`; raise OptionError for a text that has another seal."""
+    """Return the plan of :func:`sealed`, or raise OptionError for a text that has another seal."""
     from pyspark_savepoint.formats.errors import OptionError
 
     try:

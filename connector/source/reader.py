@@ -82,7 +82,7 @@ class SavepointDataSourceReader(DataSourceReader):
         return [StatePartition(partition) for partition in partitions]
 
     def _columns(self, table: pa.Schema) -> list[str]:
-        """Return the names of the table's columns; that of the key may have another name in the schema."""
+        """Return the names of the table's columns. That of the key may have another name in the schema."""
         if self.key is None:
             return choose_columns(table, self.schema)
         shown = pa.schema([field.with_name(self.key) if field.name == "key" else field for field in table])

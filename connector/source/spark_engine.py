@@ -162,7 +162,7 @@ class SparkRows:
         return rows
 
     def first(self) -> dict[str, Any] | None:
-        """Return one of the rows as a dictionary; None if there is none."""
+        """Return one of the rows as a dictionary, or None if there is none."""
         rows = self.frame.limit(1).collect()
         return rows[0].asDict(recursive=True) if rows else None
 
@@ -214,7 +214,7 @@ _TESTS = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 
 
 def _words(node: Any) -> str | None:
-    """Return an expression of Spark in the words of ``--where``; None if these do not have it.
+    """Return an expression of Spark in the words of ``--where``, or None if these do not have it.
 
     A node is one of the JVM's (``org.apache.spark.sql.internal.ColumnNode``) or of Spark Connect's client.
     """
@@ -263,7 +263,7 @@ def _words(node: Any) -> str | None:
 
 
 def _function(node: Any) -> str | None:
-    """Return the name of the function that a node calls; None if it is no call."""
+    """Return the name of the function that a node calls, or None if it is no call."""
     if hasattr(node, "getClass"):
         is_call = node.getClass().getSimpleName() == "UnresolvedFunction"
         return str(node.functionName()).lower() if is_call else None
@@ -310,7 +310,7 @@ class SparkEngine:
     writers: int = 4
 
     def rows(self, given: object) -> SparkRows | None:
-        """Return a DataFrame as rows, and rows as they are; None for anything else."""
+        """Return a DataFrame as rows, and rows as they are. None for anything else."""
         if isinstance(given, SparkRows):
             return given
         return SparkRows(given) if isinstance(given, DataFrame) else None
@@ -322,14 +322,14 @@ class SparkEngine:
         return SparkRows(self.spark.createDataFrame(rows, spark_schema(table.schema)))
 
     def with_column(self, rows: SparkRows, name: str, expression: object) -> SparkRows | None:
-        """Return a few rows with the value of a column, or of an expression of Arrow; None for anything else."""
+        """Return a few rows with the value of a column, or of an expression of Arrow. None for anything else."""
         if isinstance(expression, Column):
             return SparkRows(rows.frame.withColumn(name, expression))
         table = with_expression(rows.frame.toArrow(), name, expression)
         return None if table is None else self.of_arrow(table)
 
     def worded(self, condition: object) -> object:
-        """Return a column in the words of ``--where``; one that these do not have, and all else, as it is."""
+        """Return a column in the words of ``--where``. One that these do not have, and all else, as it is."""
         if not isinstance(condition, Column):
             return condition
         own = condition.__dict__  # as attributes, columns have the fields of their values
@@ -362,7 +362,7 @@ class SparkEngine:
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
     def shown(self, table: pa.Table) -> DataFrame:
-        """Return a small Arrow table as a DataFrame; Connect takes none without rows, unless it gets their schema."""
+        """Return a small Arrow table as a DataFrame. Connect takes none without rows, unless it gets their schema."""
         if not len(table):
             return self.spark.createDataFrame([], spark_schema(table.schema))
         return self.spark.createDataFrame(table)
@@ -372,7 +372,7 @@ class SparkEngine:
         return table_schema(table.schema)
 
     def gathered(self, table: Callable[[], DataFrame | SparkRows]) -> pa.Table:
-        """Return all rows of a small table; raise an error of Spark as SavepointError."""
+        """Return all rows of a small table, or raise an error of Spark as SavepointError."""
         try:
             rows = table()
             return (rows.frame if isinstance(rows, SparkRows) else rows).toArrow()
@@ -388,7 +388,7 @@ class SparkEngine:
         return arrow_schema(struct_type(given))
 
     def numbered(self, function: BatchFunction, count: int, given: Any) -> DataFrame:
-        """Return what tasks yield that each get a number; NOT NULL in the schema stays."""
+        """Return what tasks yield that each get a number. NOT NULL in the schema stays."""
         schema, mapped = struct_type(given), cast("Any", function)
         if not count:
             return self.spark.createDataFrame([], schema)
@@ -523,7 +523,7 @@ class SparkEngine:
         limit: int,
         parallelism: int,
     ) -> SparkRows:
-        """Distribute rows by key; broadcast ones are repeated for every subtask."""
+        """Distribute rows by key. Broadcast ones are repeated for every subtask."""
         table = with_key_groups(keyed.frame, descriptor, limit)
         if broadcast is not None:
             # Each subtask is identified by its first key group.
@@ -541,7 +541,7 @@ class SparkEngine:
         return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), given))
 
     def yielded(self, rows: SparkRows, task: PartTask, given: Any) -> DataFrame:
-        """Return what tasks yield; NOT NULL in the schema stays."""
+        """Return what tasks yield. NOT NULL in the schema stays."""
         return mapped_in_arrow(rows.frame, NumberedPart(task), struct_type(given))
 
     @contextmanager
@@ -595,7 +595,7 @@ def planned_format(spark: SparkSession) -> tuple[str, bytes]:
 
 
 def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLookup) -> DataFrame:
-    """Return rows of sessions with column ``state_window``; ``sets`` are the merging window sets of all keys."""
+    """Return rows of sessions with column ``state_window``. ``sets`` are the merging window sets of all keys."""
     sessions = _sessions(sets, lookup)
     key = F.col(SESSION_KEY)
     parts = [key] if len(lookup.keys) == 1 else [key[name] for name in _fields(sessions)]
@@ -669,7 +669,7 @@ class CopyTasks:
 
 
 def copy_large(spark: SparkSession, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
-    """Copy all files: by tasks if they are large, and tasks reach them; else by this process.
+    """Copy all files: by tasks if they are large, and tasks reach them. Else by this process.
 
     ``shared``: tasks write to local paths of this savepoint anyway. Returns the sizes of files that were not read.
     """
@@ -715,7 +715,7 @@ def unmeasured_batches(frame: DataFrame, key: Collection[str]) -> Iterator[None]
 
 
 def is_narrow(schema: StructType, key: Collection[str]) -> bool:
-    """Return whether the values of all columns have a fixed width; keys may be text."""
+    """Return whether the values of all columns have a fixed width. Keys may be text."""
     return all(_is_narrow(field.dataType, field.name in key) for field in schema)
 
 

@@ -9,7 +9,7 @@ micro-batch before it, their times and the digests of their metadata, so that an
 
 ``checkpoint`` 0 is before all checkpoints. If the micro-batch before has read up to another checkpoint than its offset
 says, since that one was gone, ``from`` is that other one. Spark calls all methods but ``read`` in one process on the
-driver. From PySpark 4.2 on it says where a micro-batch begins and how much it may have; before, it only asks for the
+driver. From PySpark 4.2 on it says where a micro-batch begins and how much it may have. Before, it only asks for the
 newest offset.
 """
 
@@ -285,7 +285,7 @@ class Pins:
         pin_snapshot(source, self._at(self.path(snapshot)))
 
     def holds(self, snapshot: SnapshotInfo) -> bool:
-        """Return whether a snapshot is held; another one in its place, of an earlier query, is deleted.
+        """Return whether a snapshot is held. Another one in its place, of an earlier query, is deleted.
 
         Args:
             snapshot: The snapshot.
@@ -331,7 +331,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     Args:
         options: Those of the stream.
         schema: The columns of the stream.
-        columns_of: The checkpoint whose columns they are, all that it has; None if they were given.
+        columns_of: The checkpoint whose columns they are, all that it has. None if they were given.
 
     Raises:
         OptionError: If the path is that of one snapshot.
@@ -396,11 +396,11 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """Return where the next micro-batch ends.
 
         Args:
-            start: Where it begins; None in PySpark 4.0 and 4.1.
-            limit: How many checkpoints it may have; None in PySpark 4.0 and 4.1.
+            start: Where it begins. None in PySpark 4.0 and 4.1.
+            limit: How many checkpoints it may have. None in PySpark 4.0 and 4.1.
 
         Returns:
-            The offset; ``start`` if there is no newer checkpoint.
+            The offset. ``start`` if there is no newer checkpoint.
 
         Raises:
             SnapshotNotFoundError: If several snapshots have the next checkpoint id, if there are checkpoints of another
@@ -426,7 +426,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         return self.offsets.written(self.returned)
 
     def _next(self, place: Place, count: int | None) -> Place | None:
-        """Return the end of a micro-batch of at most some checkpoints; None if there is no newer one."""
+        """Return the end of a micro-batch of at most some checkpoints, or None if there is no newer one."""
         versions = self._versions()
         base = self.instead.get(place.version, place.snapshot)
         later = self.followed.after(base, place.left, versions)
@@ -478,7 +478,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """Return of how many checkpoints a micro-batch has the changes.
 
         Returns:
-            The limit; a checkpoint counts as a file.
+            The limit. A checkpoint counts as a file.
 
         """
         return ReadMaxFiles(self.options.max_checkpoints_per_trigger)
@@ -488,7 +488,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
         Returns:
             ``checkpoint``, ``snapshot`` and ``time`` of the newest, ``checkpointsBehind`` and, in milliseconds between
-            the times of both checkpoints, ``millisBehind``; None if there is no checkpoint.
+            the times of both checkpoints, ``millisBehind``, or None if there is no checkpoint.
 
         """
         versions = self._versions()
@@ -580,7 +580,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         return self._place_of(snapshot) is not None
 
     def _place_of(self, snapshot: SnapshotInfo) -> str | None:
-        """Return where a snapshot is: where it is held, which no job deletes, or where the job has it; None if gone."""
+        """Return where a snapshot is held, which no job deletes, else where the job has it. None if it is gone."""
         if self.pins is not None and self.pins.path(snapshot) not in self.gone and self.pins.holds(snapshot):
             return self.pins.path(snapshot)
         return snapshot.path if self._has(snapshot) else None
@@ -675,7 +675,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
 
 
 def _vanished(found: Sequence[SnapshotInfo | None], error: SavepointError) -> str | None:
-    """Return the path of the snapshot of which a file is gone; a file of several goes with the oldest of them."""
+    """Return the path of the snapshot of which a file is gone. A file of several goes with the oldest of them."""
     path = str(error.facts.get("path"))
     places = [candidate.path for candidate in found if candidate is not None]
     own = [candidate for candidate in places if path == candidate or path.startswith(f"{candidate}/")]
@@ -696,7 +696,7 @@ EARLIER = (
 
 
 def _table(options: SavepointReadOptions) -> str:
-    """Return what names the table of a stream; raise OptionError if nothing does."""
+    """Return what names the table of a stream, or raise OptionError if nothing does."""
     named = {
         "uid": options.uid,
         "uidHash": options.uid_hash,

@@ -1,4 +1,4 @@
-"""Asserts about states, schemas and restores of savepoints; each fails with what differs, one line each."""
+"""Asserts about states, schemas and restores of savepoints. Each fails with what differs, one line each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_state(
         **options: Options of a read.
 
     Raises:
-        AssertionError: If a value differs; it lists the keys.
+        AssertionError: If a value differs. It lists the keys.
         SavepointError: If there is no such operator or state, or the expected values are no mapping.
 
     Example::
@@ -83,7 +83,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
         file: What ``pyspark-savepoint schema SAVEPOINT --file FILE`` has written.
 
     Raises:
-        AssertionError: If they differ; the message lists what is new, gone, or has another type.
+        AssertionError: If they differ. The message lists what is new, gone, or has another type.
         OptionError: If there is no such file, or it is no schema.
 
     Example::
@@ -221,7 +221,7 @@ def _hashable(key: Any) -> Any:
 
 
 def _typed(key: Any, kind: pa.DataType) -> Any:
-    """Return an expected key as rows have it; raise OptionError if it is of another type than the keys."""
+    """Return an expected key as rows have it, or raise OptionError if it is of another type than the keys."""
     import pyarrow as pa
 
     try:
@@ -236,7 +236,7 @@ def _typed(key: Any, kind: pa.DataType) -> Any:
 
 
 def _nested(key: Any, kind: pa.DataType) -> Any:
-    """Return a key with tuples of fields as dictionaries; raise ValueError for another number of fields."""
+    """Return a key with tuples of fields as dictionaries, or raise ValueError for another number of fields."""
     import pyarrow as pa
 
     if not pa.types.is_struct(kind) or not isinstance(key, tuple):

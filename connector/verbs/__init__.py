@@ -1,4 +1,4 @@
-"""The verbs of a savepoint, the same whatever engine runs them; the faces are ``Savepoint`` and ``LocalSavepoint``."""
+"""The verbs of a savepoint, the same whatever engine runs them. The faces are ``Savepoint`` and ``LocalSavepoint``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Differences between two snapshots, with and without Spark.
 
 ==================  =================================================================================================
-all operators       one row per operator, table and state: entries before and after; added, removed, changed
+all operators       one row per operator, table and state: entries before, after, added, removed, changed
 keyed, window       one row per key (and window) that differs: change, changed_states, each state before and after
 timers              one row per timer that is on one side only: change, and the timer
 list, union         change, value, count: how many more of that value there are on that side
@@ -12,9 +12,9 @@ Keyed state is compared by the bytes of its entries, whatever state backends wro
 both are merged (``statebackends/merging``), equal entries are never decoded, and values that only the job's code can
 decode are compared too. Timers and operator state are compared by their values.
 
-Entries in the numbers are values, entries of maps, and timers, compared by their bytes; an operator in one snapshot
-only is shown by ``operator_change``. If entries of an operator cannot be delimited (values in the heap format that only
-user code can delimit), its row has no counts, and ``note`` gives the reason; other operators are not affected.
+Entries in the numbers are values, entries of maps, and timers, compared by their bytes. ``operator_change`` shows an
+operator that only one snapshot has. In the heap format only user code can tell where some values end. The row of such
+an operator has no counts, and ``note`` gives the reason. Other operators are not affected.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class OperatorInSnapshot:
         return inheriting(self.held, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **chosen})
 
     def having(self, table: str, states: Sequence[str]) -> dict[str, str] | None:
-        """Return the options that read those of some states that the operator has; None if it has none of them."""
+        """Return the options that read those of some states that the operator has, or None if it has none of them."""
         mine = [name for name in self.names(table) if name in states]
         return self.options(table, mine) if mine else None
 

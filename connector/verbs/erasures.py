@@ -58,7 +58,7 @@ class Erasures(Face[R, T]):
         Args:
             keys: The keys: a list of values, or rows with column ``key`` or others that ``by`` names. They are held
                 in memory.
-            to: The folder of the new savepoint; needed unless ``dry_run``.
+            to: The folder of the new savepoint. Needed unless ``dry_run``.
             where: Conditions, as texts (``buyer = 1042``), expressions of ``pyarrow.compute`` or, with Spark, columns
                 (``F.col("buyer") == 1042``, without functions), on what else is removed:
 
@@ -78,14 +78,14 @@ class Erasures(Face[R, T]):
                 cannot be removed.
             accept: With ``strict``: places that are accepted, by their names in the refusal. ``UID.STATE`` or
                 ``UID.TABLE`` is state that cannot be looked into, such as that of one's own source
-                (``orders.coordinator_state``); ``UID.STATE.COLUMN`` is a column where keys stand. The report has them.
+                (``orders.coordinator_state``). ``UID.STATE.COLUMN`` is a column where keys stand. The report has them.
             salt: The secret by which the report hashes keys and conditions. By default a random one. It is not in the
                 report, where everybody could try all keys with it: ``report.salt`` has it, to be kept apart. Who proves
                 the erasure needs it, as they need the keys.
             record_types: Types of records in flight that the snapshot does not have, by part: ``{"UID.input 0":
                 "TUPLE<LONG, STRING>"}``.
-            below: A folder whose snapshots are named in the report if they have the keys too, or what conditions name;
-                by default that of the job's checkpoints, or the one that the savepoint is in. It is read as a whole.
+            below: A folder whose snapshots are named in the report if they have the keys too, or what conditions name.
+                By default that of the job's checkpoints, or the one that the savepoint is in. It is read as a whole.
                 Of a savepoint in a store, no folder is searched by default, and the report says so.
             flink_version: As in :meth:`write`.
             portable: As in :meth:`write`.
@@ -134,7 +134,7 @@ class Erasures(Face[R, T]):
         others: bool = True,
         **options: Any,
     ) -> ErasureReport:
-        """Erase what is sought; arguments as of :meth:`erase`, which checked them.
+        """Erase what is sought. Arguments as of :meth:`erase`, which checked them.
 
         ``others``: search the other snapshots of the job, too.
         """
@@ -213,7 +213,7 @@ class Erasures(Face[R, T]):
             keys: The keys, as they were erased.
             where: The conditions, as they were given.
             by: Needed again if it had expressions: the report has names of columns only.
-            salt: The secret of the report; needed if it is given as a text.
+            salt: The secret of the report. Needed if it is given as a text.
             old: The older snapshot, if it is not where it was.
             accept: Places where the keys may stand, as the report names them: ``UID.STATE.COLUMN``, of values that are
                 equal by chance; ``UID.STATE`` or ``UID.TABLE``, of what was not looked into; a file of the folder that
@@ -300,7 +300,7 @@ class Erasures(Face[R, T]):
         return Erasing(self._engine, self.plan, path, self.options, sought, columns, conditions, record_types)
 
     def _below(self, erasing: Erasing, below: str | PathLike[str] | None) -> str | None:
-        """Return the folder that may have other snapshots of the job; None if none is given, and none is known."""
+        """Return the folder that may have other snapshots of the job, or None if none is given, and none is known."""
         if below is not None:
             return self._engine.located(below)
         here = erasing.snapshot.path

@@ -1,4 +1,4 @@
-"""What becomes of a SQL job's state when its query changes; nothing is read but types, and nothing is written."""
+"""What becomes of a SQL job's state when its query changes. Nothing is read but types, and nothing is written."""
 
 from __future__ import annotations
 

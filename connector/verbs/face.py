@@ -73,7 +73,7 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
 
 
 class Face(Generic[R, T]):
-    """A savepoint of one engine; without a path, it is not written yet."""
+    """A savepoint of one engine. Without a path, it is not written yet."""
 
     #: How a savepoint of this face is opened, for messages.
     _opening: str
@@ -121,7 +121,7 @@ class Face(Generic[R, T]):
         """Return the savepoint at an absolute path."""
 
     def _read_path(self) -> str:
-        """Return the path to read from; raise OptionError if the savepoint is not written yet."""
+        """Return the path to read from, or raise OptionError if the savepoint is not written yet."""
         if self.path is None:
             raise OptionError(
                 "this savepoint is not written yet, so it has no tables or state to read",
@@ -130,7 +130,7 @@ class Face(Generic[R, T]):
         return self.path
 
     def _snapshot(self) -> Snapshot:
-        """Read ``_metadata``; raise OptionError if the savepoint is not written yet."""
+        """Read ``_metadata``, or raise OptionError if the savepoint is not written yet."""
         parsed = SavepointReadOptions.parse({**self.options, "path": self._read_path()})
         return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
 
@@ -151,14 +151,14 @@ class Face(Generic[R, T]):
         return shown
 
     def _other(self, other: Face[R, T] | str | PathLike[str]) -> Self:
-        """Return another savepoint; one that is given by its path is opened with the options of this one."""
+        """Return another savepoint. One that is given by its path is opened with the options of this one."""
         if isinstance(other, Face):
             same: Self = self._of_same_engine(other)  # type: ignore[assignment]
             return same
         return self._at(self._engine.located(snapshot_path(other)), self.options)
 
     def _of_same_engine(self, other: Face[R, T]) -> Face[R, T]:
-        """Return another savepoint; raise OptionError if another engine has its rows."""
+        """Return another savepoint, or raise OptionError if another engine has its rows."""
         if type(other._engine) is not type(self._engine):
             raise OptionError(
                 "the two savepoints were opened in different ways, with and without Spark",

@@ -59,7 +59,7 @@ class Summaries(Tables[R, T]):
         """Return the entries and bytes of every state in every key group. No value is decoded.
 
         Args:
-            uid: The operator; None for all operators.
+            uid: The operator. None for all operators.
             **options: Options of a read.
 
         Returns:
@@ -76,7 +76,7 @@ class Summaries(Tables[R, T]):
         """Return the keys (and windows) of every state that take the most bytes, largest first.
 
         Args:
-            uid: The operator; None for all operators.
+            uid: The operator. None for all operators.
             **options: Options of a read. ``top`` is the number of keys per state, 20 by default.
 
         Returns:
@@ -98,7 +98,7 @@ class Summaries(Tables[R, T]):
         Errors of the snapshot are rows, not exceptions.
 
         Args:
-            uid: The operator; None for all operators.
+            uid: The operator. None for all operators.
             **options: Options of a read.
 
         Returns:
@@ -117,7 +117,7 @@ class Summaries(Tables[R, T]):
         """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
 
         Args:
-            uid: The operator; None for all operators.
+            uid: The operator. None for all operators.
             **options: Options of a read.
 
         Returns:
@@ -156,7 +156,7 @@ class Summaries(Tables[R, T]):
 
         Args:
             newer: The newer savepoint, or the path of one, which is loaded with the options of this one.
-            uid: The operator to compare row by row; None to count the differences of all operators.
+            uid: The operator to compare row by row. None to count the differences of all operators.
             table: The table to compare, as in :func:`pyspark_savepoint.diff`.
             state: The state to compare, as in :func:`pyspark_savepoint.diff`.
 
@@ -286,7 +286,7 @@ class Summaries(Tables[R, T]):
 
         Example::
 
-            sp.plot.sizes()  # in a notebook; elsewhere: sp.plot.sizes().savefig("sizes.png")
+            sp.plot.sizes()  # in a notebook. Elsewhere: sp.plot.sizes().savefig("sizes.png")
             sp.plot.skew("accounts")
             sp.plot.growth("/checkpoints/7d2e")
 
@@ -345,7 +345,7 @@ def diff(
     Args:
         old: The older snapshot, with or without Spark.
         new: The newer snapshot, or the path of one, which is loaded with the options of ``old``.
-        uid: The operator to compare row by row; None to count the differences of all operators.
+        uid: The operator to compare row by row. None to count the differences of all operators.
         table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``. By default the first of these that
             the operator has.
         state: The state to compare. All keyed states by default, required if the operator has several operator states.
@@ -379,7 +379,7 @@ def diff(
 
 
 def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
-    """Return a table in order; NULL is less than any value, as in Spark."""
+    """Return a table in order. NULL is less than any value, as in Spark."""
     columns: dict[str, pa.ChunkedArray] = {}
     order: list[tuple[str, str]] = []
     for name, direction in keys:

@@ -48,7 +48,7 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid or does not
-                apply to the table; Spark raises that as PySparkException.
+                apply to the table. Spark raises that as PySparkException.
 
         Example::
 
@@ -83,7 +83,7 @@ class Tables(Face[R, T]):
         """Return the rows that changed from snapshot to snapshot, up to this one: a change data feed.
 
         Args:
-            uid: The operator; None for tables ``splits`` and ``offsets`` of all sources.
+            uid: The operator. None for tables ``splits`` and ``offsets`` of all sources.
             start: The first changes, by a checkpoint id or a time: those since the snapshot before it. 0: all rows of
                 the first snapshot are inserts.
             end: The last changes, inclusive, by a checkpoint id, ``latest``, or a time. By default those of this one.
@@ -99,7 +99,7 @@ class Tables(Face[R, T]):
             (the checkpoint id), ``_commit_timestamp`` (when that snapshot was complete), and the table's columns.
 
         Raises:
-            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid; Spark raises
+            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid. Spark raises
                 that, and the following, as PySparkException.
             SnapshotNotFoundError: If there is no such snapshot, or none before the first. The error says what there is.
             UnsupportedStateError: If columns of the table changed in between.
@@ -148,7 +148,7 @@ class Tables(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no keyed state, or not the one named by ``state``; Spark raises it
+            StateNotFoundError: If the operator has no keyed state, or not the one named by ``state``. Spark raises it
                 as PySparkException.
 
         Example::
@@ -170,7 +170,7 @@ class Tables(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no window state; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no window state. Spark raises it as PySparkException.
 
         Example::
 
@@ -195,7 +195,7 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             OptionError: If there are options of a read, and no operator.
-            StateNotFoundError: If the operator has no timers; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no timers. Spark raises it as PySparkException.
 
         Example::
 
@@ -229,7 +229,7 @@ class Tables(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no such state. Spark raises it as PySparkException.
 
         Example::
 
@@ -260,7 +260,7 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             OptionError: If the state has another type than ``value_type``.
-            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no such state. Spark raises it as PySparkException.
 
         Example::
 
@@ -294,7 +294,7 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             OptionError: If the state has another type than ``value_type``.
-            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no such state. Spark raises it as PySparkException.
 
         Example::
 
@@ -330,7 +330,7 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             OptionError: If the state has other types than ``key_type`` and ``value_type``.
-            StateNotFoundError: If the operator has no such state; Spark raises it as PySparkException.
+            StateNotFoundError: If the operator has no such state. Spark raises it as PySparkException.
 
         Example::
 
@@ -450,7 +450,7 @@ class Tables(Face[R, T]):
         ``open_history(folder, table="offsets")``.
 
         Args:
-            uid: The source; None for all.
+            uid: The source. None for all.
             **options: Options of a read, such as ``connector``.
 
         Returns:

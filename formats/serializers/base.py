@@ -1,6 +1,6 @@
 """TypeSerializer, the plug-in interface of serializers: types in snapshots, and their values as Arrow columns.
 
-Flink has two classes, the serializer and its snapshot; here one frozen object is both, since a type is only known from
+Flink has two classes, the serializer and its snapshot. Here one frozen object is both, since a type is only known from
 its snapshot. Snapshots have no length prefix: their end is found by parsing the payload.
 
     Enveloped  := i32 2  Versioned                                   top level: state metadata
@@ -43,7 +43,7 @@ class TypeSerializer(ABC):
     A subclass implements the payload of the snapshot (:meth:`read_snapshot`, :meth:`write_payload`), the type
     (:attr:`flink_type`, :meth:`arrow_type`, :attr:`length`), and the values (:meth:`layout` or :meth:`decode`; to
     write, :meth:`sizes` and :meth:`encode`; for keys, :meth:`java_hash`). Built-in serializers register themselves
-    under their snapshot classes (``registry.register``); others are found as entry points of the group
+    under their snapshot classes (``registry.register``). Others are found as entry points of the group
     ``pyspark_savepoint.serializers``, whose names are snapshot classes. Flink: ``TypeSerializer``,
     ``TypeSerializerSnapshot``.
 
@@ -103,7 +103,7 @@ class TypeSerializer(ABC):
         Args:
             name: The Java name of the snapshot class.
             version: The version of the snapshot.
-            reader: The reader at the start of the payload; afterwards, it must be at its end.
+            reader: The reader at the start of the payload. Afterwards, it must be at its end.
 
         Returns:
             The serializer.
@@ -130,7 +130,7 @@ class TypeSerializer(ABC):
 
     @property
     def java_class(self) -> str | None:
-        """The class of the values, as ``Class.getName`` gives it; None if the type does not determine it.
+        """The class of the values, as ``Class.getName`` gives it. None if the type does not determine it.
 
         >>> from pyspark_savepoint.formats.serializers.notation.notation import parse_type
         >>> parse_type("OBJECT_ARRAY<LONG>").java_class
@@ -152,7 +152,7 @@ class TypeSerializer(ABC):
 
     @property
     def length(self) -> int:
-        """The number of bytes of every value, or -1 if it varies; it determines the form of composite keys.
+        """The number of bytes of every value, or -1 if it varies. It determines the form of composite keys.
 
         Flink: ``TypeSerializer#getLength``.
         """
@@ -170,7 +170,7 @@ class TypeSerializer(ABC):
             layout: The builder to which nodes are added.
 
         Returns:
-            The number of the node that describes a value; UNKNOWN if only :meth:`decode` can find its end.
+            The number of the node that describes a value. UNKNOWN if only :meth:`decode` can find its end.
 
         """
         return UNKNOWN
@@ -193,7 +193,7 @@ class TypeSerializer(ABC):
         """
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Return the encoded size of each row, in bytes; only serializers that can be written implement this.
+        """Return the encoded size of each row, in bytes. Only serializers that can be written implement this.
 
         Args:
             column: Values of the type of :meth:`arrow_type`.
@@ -208,7 +208,7 @@ class TypeSerializer(ABC):
         raise self._refuse("written")
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Write one value per cursor into a buffer; only serializers that can be written implement this.
+        """Write one value per cursor into a buffer. Only serializers that can be written implement this.
 
         Args:
             column: Values of the type of :meth:`arrow_type`.
@@ -228,7 +228,7 @@ class TypeSerializer(ABC):
             column: Values of the type of :meth:`arrow_type`.
 
         Returns:
-            An int32 array with one hash per row; 0 for null.
+            An int32 array with one hash per row. 0 for null.
 
         Raises:
             UndecodableStateError: If only the job's code can compute the hash.
@@ -283,13 +283,13 @@ class ClassDescriptions(Protocol):
     """Descriptions of the user's classes."""
 
     def described(self, serializer: TypeSerializer) -> TypeSerializer:
-        """Return the serializer that reads values of a generic type, if its class is described; else the same."""
+        """Return the serializer that reads values of a generic type, if its class is described. Else the same."""
 
     def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
         """Return the serializer class that the user gave for a snapshot class, or None."""
 
     def of_snapshot(self, metadata_version: int, complete: bool) -> ClassDescriptions:
-        """Return the descriptions for a snapshot; ``complete``: its serializers describe all subclasses of POJOs."""
+        """Return the descriptions for a snapshot. ``complete``: its serializers describe all subclasses of POJOs."""
 
 
 @dataclass(slots=True)
@@ -306,7 +306,7 @@ class UnknownPayloads:
     """Payloads of unknown snapshot classes by position: those found so far, and lengths to try.
 
     Trying a length means parsing the same bytes again. ``parsed`` contains parts without unknown payloads and their
-    ends, which do not depend on the lengths tried; ``failed`` contains positions at which no snapshot begins. ``work``
+    ends, which do not depend on the lengths tried. ``failed`` contains positions at which no snapshot begins. ``work``
     is accumulated over all tries.
     """
 
@@ -337,7 +337,7 @@ class UnknownPayloads:
         return bytes(view.data[start : view.position])
 
     def once(self, kind: object, view: DataInputView, read: Callable[[], T]) -> T:
-        """Return the result of parsing here; a part without unknown payloads is parsed once."""
+        """Return the result of parsing here. A part without unknown payloads is parsed once."""
         start, met, passed = view.position, len(self.met), self.passed
         known = self.parsed.get((kind, start))
         if known is not None:
@@ -439,7 +439,7 @@ class SnapshotReader:
         return serializer if classes is None else classes.described(serializer)
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
-        """Return the result of a function that parses here; while lengths are tried, it is called once per position.
+        """Return the result of a function that parses here. While lengths are tried, it is called once per position.
 
         Args:
             read: The function, which advances the view past the bytes that it has parsed.
@@ -489,7 +489,7 @@ class SnapshotReader:
         """Read the start of a composite payload (Composite).
 
         Args:
-            framework_version: The version of the snapshot; below 3, it is the outer version itself.
+            framework_version: The version of the snapshot. Below 3, it is the outer version itself.
 
         Returns:
             The version of the outer part.
@@ -616,11 +616,11 @@ class CompositeSerializer(TypeSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read the outer part; empty by default.
+        """Read the outer part. Empty by default.
 
         Args:
             outer_version: Its version.
-            reader: The reader at its start; afterwards, it must be at its end.
+            reader: The reader at its start. Afterwards, it must be at its end.
 
         Returns:
             Fields of the subclass, by name.
@@ -689,7 +689,7 @@ def quoted(name: str) -> str:
         name: The name of a field.
 
     Returns:
-        The name; backquotes in it are doubled.
+        The name. Backquotes in it are doubled.
 
     """
     return name if re.fullmatch(r"[^\W\d][\w$]*|\$[\w$]*", name) else "`" + name.replace("`", "``") + "`"

@@ -47,13 +47,13 @@ S = TypeVar("S", bound=type[TypeSerializer])
 def register(*snapshot_classes: str) -> Callable[[S], S]:
     """Register the decorated class as the reader of the given snapshot classes.
 
-    For serializers of this package; plug-ins are registered by their entry points.
+    For serializers of this package. Plug-ins are registered by their entry points.
 
     Args:
         *snapshot_classes: Java names of ``TypeSerializerSnapshot`` classes, as they are in savepoints.
 
     Returns:
-        A class decorator that returns the class unchanged; it raises ValueError for a name that is registered already.
+        A class decorator that returns the class unchanged. It raises ValueError for a name that is registered already.
 
     Example:
         ::
@@ -76,7 +76,7 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
 
 @cache
 def known_serializers() -> dict[str, type[TypeSerializer]]:
-    """Return all serializers by snapshot class, built-in and plugged in; a plug-in replaces a built-in of its name."""
+    """Return all serializers by snapshot class, built-in and plugged in. A plug-in replaces a built-in of its name."""
     for _ in loaded():
         pass
     return {**_REGISTRY, **_plugged_in()}
@@ -88,7 +88,7 @@ def _plugged_in() -> dict[str, type[TypeSerializer]]:
 
 
 def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
-    """Return a serializer of this package; modules are imported until one has registered it."""
+    """Return a serializer of this package. Modules are imported until one has registered it."""
     if snapshot_class not in _REGISTRY and len(_IMPORTED) < len(MODULES):
         for _ in loaded():
             if snapshot_class in _REGISTRY:
@@ -97,7 +97,7 @@ def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
 
 
 def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
-    """Import the class of an entry point; a failure is a UserFunctionError that names the entry point and package."""
+    """Import the class of an entry point. A failure is a UserFunctionError that names the entry point and package."""
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     with PlugIn(f"entry point {entry.name!r} = {entry.value!r}{package}", "its import"):
         serializer_class = entry.load()
@@ -107,7 +107,7 @@ def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
 
 
 def snapshot_reader(view: DataInputView, unknown: UnknownPayloads | None = None) -> SnapshotReader:
-    """Return a reader of serializer snapshots for all registered serializers; other snapshot classes become opaque."""
+    """Return a reader of serializer snapshots for all registered serializers. Other snapshot classes become opaque."""
     return SnapshotReader(view, _serializer_of, unknown=unknown)
 
 
@@ -153,7 +153,7 @@ class OpaqueSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Find the end of the payload by its form; UndecodableStateError where that is not possible."""
+        """Find the end of the payload by its form. UndecodableStateError where that is not possible."""
         view = reader.view
         start = view.position
         detail = ""
@@ -201,7 +201,7 @@ SNAPPY_OBJECT = b"\x82SNAPPY\0"
 
 
 def _end_of_java_object(view: DataInputView, version: int) -> int | None:
-    """Return the end of a payload with a Java object behind its length; None if it has another form."""
+    """Return the end of a payload with a Java object behind its length, or None if it has another form."""
     start = view.position
     if bytes(view.data[start : start + 4]) == JAVA_OBJECT:
         try:
@@ -293,7 +293,7 @@ _IMPORTED: set[str] = set()
 
 
 def loaded() -> Iterator[str]:
-    """Import the modules of ``MODULES`` one by one, which registers their classes; yield each name after that."""
+    """Import the modules of ``MODULES`` one by one, which registers their classes. Yield each name after that."""
     for module in MODULES:
         if module not in _IMPORTED:
             import_module(f"pyspark_savepoint.formats.serializers.{module}")
@@ -310,7 +310,7 @@ EXPECTED = (
 
 
 class GivenSerializers:
-    """Serializers by snapshot class; objects with equal ``identity`` are equal."""
+    """Serializers by snapshot class. Objects with equal ``identity`` are equal."""
 
     __slots__ = ("classes", "identity", "named")
 

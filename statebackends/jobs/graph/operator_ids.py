@@ -64,7 +64,7 @@ class OperatorIDPair:
 
 
 def generated_ids(graph: StreamGraph, hasher: StreamGraphHasher | None = None) -> dict[int, OperatorID]:
-    """Return the id of every node, in order of generation; raise OptionError if two operators have the same uid.
+    """Return the id of every node, in order of generation, or raise OptionError if two operators have the same uid.
 
     Without ``hasher``, the graph's applies.
     """
@@ -155,7 +155,7 @@ def operator_ids(graph: StreamGraph, hasher: str | None = None) -> pa.Table:
 
     Args:
         graph: The graph of the job.
-        hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by default that of the graph.
+        hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By default that of the graph.
 
     Returns:
         Number, name, uid and id of each operator, ``by`` what the id is made (``uid``, ``v2`` or ``v3``), and the
@@ -180,7 +180,7 @@ def operator_ids(graph: StreamGraph, hasher: str | None = None) -> pa.Table:
 def operator_at(
     snapshot: Snapshot, graph: StreamGraph, name: str, hasher: StreamGraphHasher | None = None
 ) -> OperatorID:
-    """Return the operator id for a name, uid or number in the graph; OperatorNotFoundError lists the ids tried."""
+    """Return the operator id for a name, uid or number in the graph. OperatorNotFoundError lists the ids tried."""
     node = _node(graph, name)
     candidates = operator_id_pairs(graph, hasher)[node.id].candidates
     present = {operator.operator_id for operator in snapshot.operators}

@@ -8,7 +8,7 @@ It is built in the order of the job's code, with the operations of the DataStrea
     joined = graph.operator("join", orders.key_by(), rates.broadcast())
     graph.operator("print", joined, chaining=ChainingStrategy.NEVER)
 
-Each argument after the name is one input of the operator; ``a.union(b)`` is one input too. Side outputs and
+Each argument after the name is one input of the operator. ``a.union(b)`` is one input too. Side outputs and
 partitioning are edges, not nodes. Nodes are numbered as they are added. At the end: which operators are chained into
 one task. Flink: ``StreamGraph``, ``StreamNode``, ``StreamEdge``, ``StreamGraphGenerator``,
 ``StreamingJobGraphGenerator#isChainable``, ``#isChainableSource``, ``#createChain``.
@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
 
 
 class StreamGraphHasher(StrEnum):
-    """Version of the id generation; values of the option ``streamGraphHasher``."""
+    """Version of the id generation. Values of the option ``streamGraphHasher``."""
 
     V2 = "v2"
     V3 = "v3"
@@ -93,7 +93,7 @@ class StreamGraph:
 
     @property
     def hasher(self) -> StreamGraphHasher:
-        """How operators without uid get their ids; set to ``v2`` or ``v3``."""
+        """How operators without uid get their ids. Set to ``v2`` or ``v3``."""
         return self._hasher
 
     @hasher.setter
@@ -178,9 +178,9 @@ class StreamGraph:
             legacy: Whether it is a ``SourceFunction`` (``addSource``, ``fromElements`` before Flink 2).
             uid: Its uid, if the job sets one.
             uid_hash: Its uid hash (``setUidHash``), 32 hex digits.
-            parallelism: Its parallelism; by default that of the graph.
-            max_parallelism: Its max parallelism; by default that of the graph.
-            slot_sharing_group: Its slot sharing group; ``default`` by default.
+            parallelism: Its parallelism. By default that of the graph.
+            max_parallelism: Its max parallelism. By default that of the graph.
+            slot_sharing_group: Its slot sharing group. ``default`` by default.
             chaining: Whether it may be chained.
 
         Returns:
@@ -215,10 +215,10 @@ class StreamGraph:
             *inputs: A stream for each of its inputs.
             uid: Its uid, if the job sets one.
             uid_hash: Its uid hash (``setUidHash``), 32 hex digits.
-            parallelism: Its parallelism; by default that of the graph.
-            max_parallelism: Its max parallelism; by default that of the graph.
-            slot_sharing_group: Its slot sharing group; by default that of all inputs, or ``default`` if they differ.
-            chaining: Whether it may be chained; ALWAYS for operators with broadcast state, on which ``disableChaining``
+            parallelism: Its parallelism. By default that of the graph.
+            max_parallelism: Its max parallelism. By default that of the graph.
+            slot_sharing_group: Its slot sharing group. By default that of all inputs, or ``default`` if they differ.
+            chaining: Whether it may be chained. ALWAYS for operators with broadcast state, on which ``disableChaining``
                 has no effect.
             yielding: Whether it yields to the mailbox, as async I/O does.
 
@@ -280,9 +280,9 @@ class StreamGraph:
             uid: Its uid, if the job sets one.
             uid_hash: The uid hash of the writer, 32 hex digits.
             committer_uid_hash: The uid hash of the committer, 32 hex digits.
-            parallelism: Its parallelism; by default that of the graph.
-            max_parallelism: Its max parallelism; by default that of the graph.
-            slot_sharing_group: Its slot sharing group; by default that of its input.
+            parallelism: Its parallelism. By default that of the graph.
+            max_parallelism: Its max parallelism. By default that of the graph.
+            slot_sharing_group: Its slot sharing group. By default that of its input.
             chaining: Whether it may be chained.
 
         Returns:
@@ -307,7 +307,7 @@ class StreamGraph:
     # -- parts -----------------------------------------------------------------------------------------------
 
     def add(self, node: StreamNode) -> StreamNode:
-        """Add an existing node, such as one of an execution plan; :meth:`connect` adds its edges.
+        """Add an existing node, such as one of an execution plan. :meth:`connect` adds its edges.
 
         Args:
             node: The node.
@@ -403,7 +403,7 @@ def _check_forward(upstream: StreamNode, node: StreamNode, partitioner: Partitio
 
 
 def hasher_of(name: str) -> StreamGraphHasher:
-    """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
+    """Return the stream graph hasher ``v2`` or ``v3``, or raise OptionError for another name."""
     known = [hasher.value for hasher in StreamGraphHasher]
     if name.casefold() not in known:
         raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, known))
@@ -411,7 +411,7 @@ def hasher_of(name: str) -> StreamGraphHasher:
 
 
 class Chains:
-    """Which operators of a graph are chained, found once; the graph does not change meanwhile."""
+    """Which operators of a graph are chained, found once. The graph does not change meanwhile."""
 
     def __init__(self, graph: StreamGraph) -> None:
         self.graph = graph
@@ -449,7 +449,7 @@ class Chains:
         return self.is_chainable(edge) and not self.is_chainable_source(self.graph.nodes[edge.source])
 
     def _chain(self, head: int) -> list[int]:
-        """Return a chain in Flink's order: heads before outputs, the last output first; then reversed."""
+        """Return a chain in Flink's order: heads before outputs, the last output first. Then reversed."""
         chain: list[int] = []
         waiting = [head]
         while waiting:

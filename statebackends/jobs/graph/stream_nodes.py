@@ -15,7 +15,7 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 class ChainingStrategy(StrEnum):
-    """Whether an operator may be chained; ``disableChaining()`` sets NEVER, ``startNewChain()`` HEAD.
+    """Whether an operator may be chained. ``disableChaining()`` sets NEVER, ``startNewChain()`` HEAD.
 
     Flink: ``ChainingStrategy``.
 
@@ -61,7 +61,7 @@ POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
 class StreamEdge:
     """Edge from one node to another.
 
-    ``port`` numbers the inputs of the target; the edges of a union have the same port. ``batch_exchange`` is a blocking
+    ``port`` numbers the inputs of the target. The edges of a union have the same port. ``batch_exchange`` is a blocking
     exchange, which only jobs in batch mode have. Flink: ``StreamEdge``.
     """
 
@@ -115,7 +115,7 @@ class Stream:
 
     @property
     def node(self) -> StreamNode:
-        """The operator of this output; OptionError if the stream is a union."""
+        """The operator of this output. OptionError if the stream is a union."""
         (node, _), *more = self.outputs
         if more:
             raise OptionError("a union needs several streams", found=len(self.outputs))

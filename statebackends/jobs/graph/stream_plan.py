@@ -168,7 +168,7 @@ def _nodes_of(plan: str | Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def read_json(text: str, what: str) -> Any:
-    """Return the value of a JSON text; raise OptionError for another text, and say so if it is a path."""
+    """Return the value of a JSON text, or raise OptionError for another text, and say so if it is a path."""
     try:
         return parse_json(text)
     except ValueError as error:
@@ -319,7 +319,7 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
     """Return the job vertices of a plan of the REST interface.
 
     Args:
-        plan: The JSON of ``/jobs/:id/plan`` or ``/jobs/:id``, as text or parsed; only the latter has max parallelism.
+        plan: The JSON of ``/jobs/:id/plan`` or ``/jobs/:id``, as text or parsed. Only the latter has max parallelism.
 
     Returns:
         The vertices, in the order of the plan.

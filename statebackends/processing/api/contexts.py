@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.processing.api.timers import TimerService
 
 
 class KeyedStateStore(Protocol):
-    """Access to keyed state by descriptor; a reader may pass a state's name and leave its types to the snapshot.
+    """Access to keyed state by descriptor. A reader may pass a state's name and leave its types to the snapshot.
 
     Flink: ``KeyedStateStore``.
 
@@ -43,8 +43,8 @@ class KeyedStateStore(Protocol):
         """Return a value state.
 
         Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
+            descriptor: Its descriptor. In reader functions its name suffices.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error. Only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -55,8 +55,8 @@ class KeyedStateStore(Protocol):
         """Return a list state.
 
         Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
+            descriptor: Its descriptor. In reader functions its name suffices.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error. Only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -67,8 +67,8 @@ class KeyedStateStore(Protocol):
         """Return a map state.
 
         Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
+            descriptor: Its descriptor. In reader functions its name suffices.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error. Only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -81,8 +81,8 @@ class KeyedStateStore(Protocol):
         """Return a reducing state.
 
         Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
+            descriptor: Its descriptor. In reader functions its name suffices.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error. Only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -95,8 +95,8 @@ class KeyedStateStore(Protocol):
         """Return an aggregating state.
 
         Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
+            descriptor: Its descriptor. In reader functions its name suffices.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error. Only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -240,7 +240,7 @@ class KeyedContext(Protocol):
     """
 
     def timestamp(self) -> int | None:
-        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
+        """Return the element's timestamp in milliseconds since 1970. None without ``assign_timestamps``."""
 
     def timer_service(self) -> TimerService:
         """Return the timers of the current key."""
@@ -351,7 +351,7 @@ class ElementContext(Protocol):
     """
 
     def timestamp(self) -> int | None:
-        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
+        """Return the element's timestamp in milliseconds since 1970. None without ``assign_timestamps``."""
 
     def current_processing_time(self) -> int:
         """Return the wall-clock time in milliseconds since 1970."""
@@ -401,7 +401,7 @@ class KeyedReadOnlyContext(KeyedContext, Protocol):
             descriptor: One of the descriptors that ``broadcast`` was called with.
 
         Returns:
-            The map state; changing it raises TypeError.
+            The map state. Changing it raises TypeError.
 
         """
 

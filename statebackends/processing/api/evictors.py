@@ -114,11 +114,11 @@ class _Either(Evictor):
         raise NotImplementedError
 
     def evict_before(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
-        """Return the elements to keep; all of them if this evictor evicts after the function."""
+        """Return the elements to keep. All of them if this evictor evicts after the function."""
         return elements if self.do_evict_after or not elements else self._keep(elements)
 
     def evict_after(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
-        """Return the elements to keep; all of them if this evictor evicts before the function."""
+        """Return the elements to keep. All of them if this evictor evicts before the function."""
         return self._keep(elements) if self.do_evict_after and elements else elements
 
 
@@ -140,7 +140,7 @@ class CountEvictor(_Either):
         """Return an evictor that keeps the last ``max_count`` elements.
 
         Args:
-            max_count: The number of elements to keep; 0 keeps none.
+            max_count: The number of elements to keep. 0 keeps none.
             do_evict_after: Evict after the window's function is called, instead of before.
 
         Returns:
@@ -210,7 +210,7 @@ class DeltaEvictor(_Either):
         """Return an evictor that keeps the elements whose ``delta(element, last)`` is below the threshold.
 
         Args:
-            threshold: The smallest difference that evicts an element; a difference of NaN evicts nothing.
+            threshold: The smallest difference that evicts an element. A difference of NaN evicts nothing.
             delta: A function of an element and the last element of the window that returns their difference.
             do_evict_after: Evict after the window's function is called, instead of before.
 

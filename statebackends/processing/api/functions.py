@@ -1,6 +1,6 @@
 """User functions that bootstrap, process and read state: Flink's names in Python's case.
 
-A function is pickled to the tasks, opened and closed there. It registers state in ``open``; a copy of a bootstrap
+A function is pickled to the tasks, opened and closed there. It registers state in ``open``. A copy of a bootstrap
 function is also opened once on the driver, to find out its states before the job starts. The values that a function
 yields become rows: Rows, tuples, dicts, dataclasses, or plain values if the schema has one column. Flink:
 ``org.apache.flink.state.api.functions``, ``KeyedProcessFunction``,
@@ -183,7 +183,7 @@ class KeyedStateBootstrapFunction(RichFunction, ABC):
 
 
 class KeyedProcessFunction(RichFunction, ABC):
-    """Function over bounded keyed input that yields rows; timers fire at the end of their key (FLIP-140).
+    """Function over bounded keyed input that yields rows. Timers fire at the end of their key (FLIP-140).
 
     Flink: ``KeyedProcessFunction`` in batch execution mode.
 
@@ -231,7 +231,7 @@ class KeyedProcessFunction(RichFunction, ABC):
 
 
 class KeyedCoProcessFunction(RichFunction, ABC):
-    """Function over two inputs of one key, for :meth:`KeyedTransformation.connect`; timers are those of the key.
+    """Function over two inputs of one key, for :meth:`KeyedTransformation.connect`. Timers are those of the key.
 
     The records of a key come in the order of their timestamps, whichever input they are of (FLIP-140); of equal times,
     those of the first input first. In a bootstrap, timers and state are kept, and rows are discarded. Flink:
@@ -279,7 +279,7 @@ class KeyedCoProcessFunction(RichFunction, ABC):
         """
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
 
         Args:
             timestamp: The timer's timestamp in milliseconds.
@@ -324,7 +324,7 @@ class KeyedMultipleInputFunction(RichFunction, ABC):
         """
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
 
         Args:
             timestamp: The timer's timestamp in milliseconds.
@@ -389,7 +389,7 @@ class KeyedBroadcastProcessFunction(RichFunction, ABC):
         """
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastOnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
 
         Args:
             timestamp: The timer's timestamp in milliseconds.
@@ -438,17 +438,17 @@ class StateBootstrapFunction(RichFunction, ABC):
         """
 
     def snapshot_state(self, ctx: FunctionSnapshotContext | None = None) -> None:
-        """Fill the states from other fields of the function; called once, after the last record.
+        """Fill the states from other fields of the function. Called once, after the last record.
 
         Args:
-            ctx: Id and time of the checkpoint; a function that does not need it may leave the argument out.
+            ctx: Id and time of the checkpoint. A function that does not need it may leave the argument out.
 
         """
         return
 
 
 class BroadcastStateBootstrapFunction(RichFunction, ABC):
-    """Function that creates broadcast state from records without key; all records go to one task.
+    """Function that creates broadcast state from records without key. All records go to one task.
 
     Flink: ``BroadcastStateBootstrapFunction``.
 
@@ -507,11 +507,11 @@ class ProcessWindowFunction(RichFunction, ABC):
     """
 
     def window_state_descriptors(self) -> Sequence[Descriptor]:
-        """Return the descriptors of all states per key and window; none by default."""
+        """Return the descriptors of all states per key and window. None by default."""
         return ()
 
     def global_state_descriptors(self) -> Sequence[Descriptor]:
-        """Return the descriptors of all states per key; none by default."""
+        """Return the descriptors of all states per key. None by default."""
         return ()
 
     @abstractmethod

@@ -27,7 +27,7 @@ class ObjectReuseMode(StrEnum):
 
     DEFAULT             every record is a new object, which is never copied
     COPY_PER_OPERATOR   every record and every state value is copied before it is handed over
-    FULL_REUSE          one row object is refilled for every record; state copies it when it is stored
+    FULL_REUSE          one row object is refilled for every record. State copies it when it is stored
 
     Flink: ``ObjectReuseMode`` of FLIP-21.
 
@@ -94,7 +94,7 @@ class ValueState(State, Generic[T]):
         """Set the value of the current key.
 
         Args:
-            value: The new value; None removes it.
+            value: The new value. None removes it.
 
         """
 
@@ -118,7 +118,7 @@ class ListState(State, Generic[T]):
         """Return the elements in their order.
 
         Returns:
-            The elements; an empty list if the key has none.
+            The elements. An empty list if the key has none.
 
         """
 
@@ -127,7 +127,7 @@ class ListState(State, Generic[T]):
         """Append one element.
 
         Args:
-            value: The element; None is refused.
+            value: The element. None is refused.
 
         """
 
@@ -136,7 +136,7 @@ class ListState(State, Generic[T]):
         """Append several elements.
 
         Args:
-            values: The elements, in order; None is refused.
+            values: The elements, in order. None is refused.
 
         """
 
@@ -182,7 +182,7 @@ class MapState(State, Generic[K, V]):
 
         Args:
             key: The user key.
-            value: The value; None is stored as a value.
+            value: The value. None is stored as a value.
 
         """
 
@@ -200,7 +200,7 @@ class MapState(State, Generic[K, V]):
         """Remove a user key and its value.
 
         Args:
-            key: The user key; an absent one is ignored.
+            key: The user key. An absent one is ignored.
 
         """
 
@@ -230,11 +230,11 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def keys(self) -> KeysView[K]:
-        """Return the user keys, in the order of the state backend; the map may be changed while iterating."""
+        """Return the user keys, in the order of the state backend. The map may be changed while iterating."""
 
     @abstractmethod
     def values(self) -> ValuesView[V | None]:
-        """Return the values, in the order of the state backend; the map may be changed while iterating."""
+        """Return the values, in the order of the state backend. The map may be changed while iterating."""
 
     def __iter__(self) -> Iterator[K]:
         """Iterate over the user keys, as over a dict and PyFlink's MapState."""
@@ -245,7 +245,7 @@ class MapState(State, Generic[K, V]):
         return self.contains(key)  # type: ignore[arg-type]  # as of a dict: any object may be asked for
 
     def __getitem__(self, key: K) -> V | None:
-        """Return the value of a user key; None if the map does not contain it."""
+        """Return the value of a user key, or None if the map does not contain it."""
         return self.get(key)
 
     def __setitem__(self, key: K, value: V | None) -> None:
@@ -253,7 +253,7 @@ class MapState(State, Generic[K, V]):
         self.put(key, value)
 
     def __delitem__(self, key: K) -> None:
-        """Remove a user key and its value; an absent one is ignored."""
+        """Remove a user key and its value. An absent one is ignored."""
         self.remove(key)
 
     @abstractmethod
@@ -311,7 +311,7 @@ class ReducingState(AppendingState[T, T]):
 
 
 class AggregatingState(AppendingState[IN, OUT]):
-    """State with one accumulator per key, to which elements are added; its result may be of another type.
+    """State with one accumulator per key, to which elements are added. Its result may be of another type.
 
     Flink: ``AggregatingState``.
 

@@ -61,7 +61,7 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
         Args:
             value: The element.
-            accumulator: The accumulator so far; it may be changed in place.
+            accumulator: The accumulator so far. It may be changed in place.
 
         Returns:
             The new accumulator, or the same object.
@@ -73,7 +73,7 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
         """Return the result of an accumulator.
 
         Args:
-            accumulator: The accumulator; it must not be changed.
+            accumulator: The accumulator. It must not be changed.
 
         Returns:
             The result.
@@ -81,10 +81,10 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
         """
 
     def merge(self, a: ACC, b: ACC) -> ACC:
-        """Merge two accumulators into one; windows that merge (sessions) need this.
+        """Merge two accumulators into one. Windows that merge (sessions) need this.
 
         Args:
-            a: The first accumulator; it may be changed in place.
+            a: The first accumulator. It may be changed in place.
             b: The second accumulator.
 
         Returns:
@@ -138,8 +138,8 @@ class StateTtlConfig:
 
     Args:
         ttl: Milliseconds, or a timedelta of whole milliseconds.
-        update_type: Whether reads renew the time to live too; by default only writes do.
-        visibility: Whether expired values that are still stored are returned; by default they are not.
+        update_type: Whether reads renew the time to live too. By default only writes do.
+        visibility: Whether expired values that are still stored are returned. By default they are not.
 
     Example::
 
@@ -197,9 +197,9 @@ class ValueStateDescriptor(_Descriptor):
 
     Args:
         name: The state's name, as in the job.
-        type: The value's type in Flink's notation; a reader may omit it.
-        default: What ``value()`` returns for keys without a value, a copy each time; it is not stored.
-        ttl: The time to live of its values; None if they never expire.
+        type: The value's type in Flink's notation. A reader may omit it.
+        default: What ``value()`` returns for keys without a value, a copy each time. It is not stored.
+        ttl: The time to live of its values. None if they never expire.
 
     Raises:
         OptionError: If an argument is of the wrong Python type.
@@ -221,8 +221,8 @@ class ListStateDescriptor(_Descriptor):
 
     Args:
         name: The state's name, as in the job.
-        type: The type of one element in Flink's notation; a reader may omit it.
-        ttl: The time to live of its elements; None if they never expire.
+        type: The type of one element in Flink's notation. A reader may omit it.
+        ttl: The time to live of its elements. None if they never expire.
 
     Raises:
         OptionError: If an argument is of the wrong Python type.
@@ -244,9 +244,9 @@ class MapStateDescriptor(_Descriptor):
 
     Args:
         name: The state's name, as in the job.
-        type: The type of a user key in Flink's notation; a reader may omit it.
-        value_type: The type of a value in Flink's notation; a reader may omit it.
-        ttl: The time to live of its entries; None if they never expire.
+        type: The type of a user key in Flink's notation. A reader may omit it.
+        value_type: The type of a value in Flink's notation. A reader may omit it.
+        ttl: The time to live of its entries. None if they never expire.
 
     Raises:
         OptionError: If an argument is of the wrong Python type.
@@ -279,9 +279,9 @@ class ReducingStateDescriptor(_Descriptor):
 
     Args:
         name: The state's name, as in the job.
-        type: The type of elements and value in Flink's notation; a reader may omit it.
-        reduce: A function of two elements that returns one; a reader may omit it.
-        ttl: The time to live of its values; None if they never expire.
+        type: The type of elements and value in Flink's notation. A reader may omit it.
+        reduce: A function of two elements that returns one. A reader may omit it.
+        ttl: The time to live of its values. None if they never expire.
 
     Raises:
         OptionError: If an argument is of the wrong Python type.
@@ -310,9 +310,9 @@ class AggregatingStateDescriptor(_Descriptor):
 
     Args:
         name: The state's name, as in the job.
-        type: The type of the accumulator in Flink's notation; a reader may omit it.
-        aggregate: The aggregate function; a reader without it gets the accumulator.
-        ttl: The time to live of its accumulators; None if they never expire.
+        type: The type of the accumulator in Flink's notation. A reader may omit it.
+        aggregate: The aggregate function. A reader without it gets the accumulator.
+        ttl: The time to live of its accumulators. None if they never expire.
 
     Raises:
         OptionError: If an argument is of the wrong Python type.
@@ -357,7 +357,7 @@ class DefaultValueState(ValueState[Any]):
         return copy.deepcopy(self._default) if stored is None else stored
 
     def update(self, value: Any) -> None:
-        """Set the value of the current key; None removes it."""
+        """Set the value of the current key. None removes it."""
         self._inner.update(value)
 
     def clear(self) -> None:

@@ -22,7 +22,7 @@ Duration = int | timedelta
 
 
 def millis(duration: Duration) -> int:
-    """Return a duration in whole milliseconds; raise OptionError if it is not one.
+    """Return a duration in whole milliseconds, or raise OptionError if it is not one.
 
     >>> millis(timedelta(minutes=1)), millis(500)
     (60000, 500)
@@ -45,7 +45,7 @@ MIN_WATERMARK, MAX_WATERMARK = -(2**63), 2**63 - 1
 
 
 def check_time(timestamp: int) -> int:
-    """Return the timestamp of a timer; raise TypeError unless it fits into Java's long."""
+    """Return the timestamp of a timer, or raise TypeError unless it fits into Java's long."""
     if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -(2**63) <= timestamp < 2**63:
         raise TypeError(f"a timer's timestamp is a long (milliseconds), not {timestamp!r}")
     return timestamp
@@ -57,7 +57,7 @@ def now_millis() -> int:
 
 
 class Timers(ABC):
-    """Timers of the current key; ``namespace`` is the window of a window's timer, else None."""
+    """Timers of the current key. ``namespace`` is the window of a window's timer, else None."""
 
     def __init__(self) -> None:
         self.watermark = MIN_WATERMARK
@@ -72,11 +72,11 @@ class Timers(ABC):
 
     @abstractmethod
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
-        """Delete an event time timer; an absent one is ignored."""
+        """Delete an event time timer. An absent one is ignored."""
 
     @abstractmethod
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """Delete a processing time timer; an absent one is ignored."""
+        """Delete a processing time timer. An absent one is ignored."""
 
 
 class FiringTimers(Timers):
@@ -88,12 +88,12 @@ class FiringTimers(Timers):
         self._processing: dict[tuple[int, Any], None] = {}
 
     def register_event(self, timestamp: int, namespace: Any = None) -> None:
-        """Register an event time timer; do nothing while timers fire."""
+        """Register an event time timer. Do nothing while timers fire."""
         if self.watermark == MIN_WATERMARK:
             self._event[check_time(timestamp), namespace] = None
 
     def register_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """Register a processing time timer; do nothing while timers fire."""
+        """Register a processing time timer. Do nothing while timers fire."""
         if self.watermark == MIN_WATERMARK:
             self._processing[check_time(timestamp), namespace] = None
 
@@ -118,7 +118,7 @@ class FiringTimers(Timers):
 
 
 def _fire(timers: dict[tuple[int, Any], None], call: Callable[[int, Any], None]) -> None:
-    """Call a function for each timer in the order of timestamps; for equal ones in the order of registration."""
+    """Call a function for each timer in the order of timestamps. For equal ones in the order of registration."""
     queue = [(timer[0], order, timer) for order, timer in enumerate(timers)]
     heapq.heapify(queue)
     while queue:
@@ -152,7 +152,7 @@ class TimerService:
         return self._timers.watermark
 
     def register_event_time_timer(self, time: int) -> None:
-        """Register an event time timer for the current key; a second one of the same time has no effect.
+        """Register an event time timer for the current key. A second one of the same time has no effect.
 
         Args:
             time: Milliseconds since 1970.
@@ -164,7 +164,7 @@ class TimerService:
         self._timers.register_event(time)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Register a processing time timer for the current key; a second one of the same time has no effect.
+        """Register a processing time timer for the current key. A second one of the same time has no effect.
 
         Args:
             time: Milliseconds since 1970.
@@ -176,7 +176,7 @@ class TimerService:
         self._timers.register_processing(time)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete an event time timer of the current key; an absent one is ignored.
+        """Delete an event time timer of the current key. An absent one is ignored.
 
         Args:
             time: Milliseconds since 1970.
@@ -188,7 +188,7 @@ class TimerService:
         self._timers.delete_event(time)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a processing time timer of the current key; an absent one is ignored.
+        """Delete a processing time timer of the current key. An absent one is ignored.
 
         Args:
             time: Milliseconds since 1970.

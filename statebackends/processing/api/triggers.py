@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.processing.api.timers import Duration, mill
 
 
 class TriggerResult(Enum):
-    """Reaction of a trigger to an element; each value is the pair (fires, purges).
+    """Reaction of a trigger to an element. Each value is the pair (fires, purges).
 
     ``CONTINUE`` does nothing, ``FIRE`` calls the window's function, ``PURGE`` removes the window's contents, and
     ``FIRE_AND_PURGE`` does both. Flink: ``TriggerResult``.
@@ -88,7 +88,7 @@ class TriggerContext(Protocol):
         """
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete an event time timer of the current key and window; an absent one is ignored.
+        """Delete an event time timer of the current key and window. An absent one is ignored.
 
         Args:
             time: Milliseconds since 1970.
@@ -96,7 +96,7 @@ class TriggerContext(Protocol):
         """
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a processing time timer of the current key and window; an absent one is ignored.
+        """Delete a processing time timer of the current key and window. An absent one is ignored.
 
         Args:
             time: Milliseconds since 1970.
@@ -115,7 +115,7 @@ class TriggerContext(Protocol):
         """
 
     def merge_partitioned_state(self, descriptor: Descriptor) -> None:
-        """Merge a state of the windows that are merged into the resulting window; for :meth:`Trigger.on_merge`.
+        """Merge a state of the windows that are merged into the resulting window. For :meth:`Trigger.on_merge`.
 
         Args:
             descriptor: One of the trigger's :meth:`Trigger.state_descriptors`, of a kind that can be merged.
@@ -126,7 +126,7 @@ class TriggerContext(Protocol):
 class Trigger(ABC):
     """Base class of triggers, which decide when the function of a window is called and when its contents are removed.
 
-    Only elements and merging windows call a trigger here; ``onEventTime`` and ``onProcessingTime`` are missing, as no
+    Only elements and merging windows call a trigger here. ``onEventTime`` and ``onProcessingTime`` are missing, as no
     time passes. Flink: ``Trigger``.
 
     Example::
@@ -138,7 +138,7 @@ class Trigger(ABC):
     """
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """Return the descriptors of all states that the trigger uses; none by default."""
+        """Return the descriptors of all states that the trigger uses. None by default."""
         return ()
 
     @abstractmethod
@@ -289,7 +289,7 @@ class EndOfStreamTrigger(Trigger):
     """
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Register an event time timer at the end of the window; return CONTINUE."""
+        """Register an event time timer at the end of the window. Return CONTINUE."""
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
@@ -303,7 +303,7 @@ def _sum(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class CountTrigger(Trigger):
-    """Trigger that fires at every ``max_count`` elements of a window; its state is ``count``.
+    """Trigger that fires at every ``max_count`` elements of a window. Its state is ``count``.
 
     Flink: ``CountTrigger``.
 
@@ -335,7 +335,7 @@ class CountTrigger(Trigger):
         return (self._descriptor(),)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Count the element; fire and reset the count when it reaches ``max_count``."""
+        """Count the element. Fire and reset the count when it reaches ``max_count``."""
         count = ctx.get_partitioned_state(self._descriptor())
         count.add(1)
         if count.get() >= self.max_count:
@@ -406,7 +406,7 @@ class PurgingTrigger(Trigger):
 
 @dataclass(frozen=True)
 class _Continuous(Trigger):
-    """A trigger that fires at regular intervals while a window has elements; its state is ``fire-time``."""
+    """A trigger that fires at regular intervals while a window has elements. Its state is ``fire-time``."""
 
     interval: int
 
@@ -471,7 +471,7 @@ class _Continuous(Trigger):
 
 @dataclass(frozen=True)
 class ContinuousEventTimeTrigger(_Continuous):
-    """Trigger that fires at regular intervals of event time, and at the end of the window; its state is ``fire-time``.
+    """Trigger that fires at regular intervals of event time, and at the end of the window. Its state is ``fire-time``.
 
     Flink: ``ContinuousEventTimeTrigger``.
 
@@ -503,7 +503,7 @@ class ContinuousEventTimeTrigger(_Continuous):
 
 @dataclass(frozen=True)
 class ContinuousProcessingTimeTrigger(_Continuous):
-    """Trigger that fires at regular intervals of the wall clock; its state is ``fire-time``.
+    """Trigger that fires at regular intervals of the wall clock. Its state is ``fire-time``.
 
     Flink: ``ContinuousProcessingTimeTrigger``.
 
@@ -568,7 +568,7 @@ class DeltaTrigger(Trigger):
         return (self._descriptor(),)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Compare the element with the one that fired last; the first one of a window is only stored."""
+        """Compare the element with the one that fired last. The first one of a window is only stored."""
         last = ctx.get_partitioned_state(self._descriptor())
         if last.value() is None:
             last.update(element)
@@ -585,7 +585,7 @@ class DeltaTrigger(Trigger):
 
 @dataclass(frozen=True)
 class ProcessingTimeoutTrigger(Trigger):
-    """Trigger that fires as another one does, or a timeout after the first (or last) element; its state is ``timeout``.
+    """Trigger that fires as another one does, or a timeout after the first (or last) element. Its state is ``timeout``.
 
     It does not support windows that merge. Timers do not fire during a bootstrap, so only the restored job sees a
     timeout. Flink: ``ProcessingTimeoutTrigger``.
@@ -614,7 +614,7 @@ class ProcessingTimeoutTrigger(Trigger):
             nested: The trigger that fires before the timeout.
             timeout: Milliseconds of processing time, or a timedelta of whole milliseconds.
             reset_timer_on_new_record: Count the timeout from the last element instead of the first.
-            should_clear_on_timeout: Whether the timeout clears the state of the nested trigger too; it matters to the
+            should_clear_on_timeout: Whether the timeout clears the state of the nested trigger too. It matters to the
                 restored job only.
 
         Returns:
@@ -634,7 +634,7 @@ class ProcessingTimeoutTrigger(Trigger):
         return (*self.nested.state_descriptors(), self._descriptor())
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Call the nested trigger; register the timer of the timeout unless it fires."""
+        """Call the nested trigger. Register the timer of the timeout unless it fires."""
         result = self.nested.on_element(element, timestamp, window, ctx)
         if result.is_fire:
             self.clear(window, ctx)

@@ -1,4 +1,4 @@
-"""Windows and window assigners; all times are in milliseconds, sizes also timedeltas.
+"""Windows and window assigners. All times are in milliseconds, sizes also timedeltas.
 
 Flink: ``org.apache.flink.streaming.api.windowing.windows`` and ``.assigners``.
 """
@@ -149,7 +149,7 @@ class WindowAssigner(ABC):
 
         Args:
             element: The element.
-            timestamp: Its timestamp in milliseconds; -2^63 without ``assign_timestamps``.
+            timestamp: Its timestamp in milliseconds. -2^63 without ``assign_timestamps``.
             processing_time: The wall-clock time in milliseconds since 1970.
 
         Returns:
@@ -183,7 +183,7 @@ def _with_timestamp(timestamp: int) -> int:
 
 
 def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
-    """Return the windows, the last first; raise ValueRangeError if a bound exceeds a long, where Flink overflows."""
+    """Return the windows, the last first, or raise ValueRangeError if a bound exceeds a long, where Flink overflows."""
     if windows and (windows[0].end > MAX_WATERMARK or windows[-1].start < MIN_WATERMARK):
         raise ValueRangeError(
             "the window of a record is out of the range of timestamps",
@@ -259,7 +259,7 @@ def _check(size: int, slide: int, offset: int) -> None:
 
 
 def _stagger(given: WindowStagger) -> WindowStagger:
-    """Return the stagger; raise OptionError if it is none."""
+    """Return the stagger, or raise OptionError if it is none."""
     if not isinstance(given, WindowStagger):
         raise OptionError("the stagger of windows must be a WindowStagger", found=repr(given))
     return given
@@ -373,7 +373,7 @@ class SlidingEventTimeWindows(_SlidingWindows):
         Args:
             element: The element.
             timestamp: Its timestamp in milliseconds.
-            processing_time: The wall-clock time in milliseconds since 1970; not used.
+            processing_time: The wall-clock time in milliseconds since 1970. Not used.
 
         Returns:
             The windows, the last first.
@@ -404,7 +404,7 @@ class SlidingProcessingTimeWindows(_SlidingWindows):
 
 
 def _positive(gap: int) -> int:
-    """Return the gap of a session window; raise OptionError unless it is above 0."""
+    """Return the gap of a session window, or raise OptionError unless it is above 0."""
     if gap <= 0:
         raise OptionError("the gap of a session must be above 0", found=gap)
     return gap
@@ -412,7 +412,7 @@ def _positive(gap: int) -> int:
 
 @dataclass(frozen=True)
 class _SessionWindows(WindowAssigner):
-    """Windows of elements without a gap between them; ``gap`` is in milliseconds, or a function of an element."""
+    """Windows of elements without a gap between them. ``gap`` is in milliseconds, or a function of an element."""
 
     gap: int | Callable[[Any], Duration]
     merges = True
@@ -422,7 +422,7 @@ class _SessionWindows(WindowAssigner):
         """Return an assigner with one gap for all elements.
 
         Args:
-            gap: Milliseconds, or a timedelta of whole milliseconds; above 0.
+            gap: Milliseconds, or a timedelta of whole milliseconds. Above 0.
 
         Returns:
             The assigner.
@@ -467,7 +467,7 @@ class EventTimeSessionWindows(_SessionWindows):
         Args:
             element: The element, which a dynamic gap is computed from.
             timestamp: Its timestamp in milliseconds.
-            processing_time: The wall-clock time in milliseconds since 1970; not used.
+            processing_time: The wall-clock time in milliseconds since 1970. Not used.
 
         Returns:
             One window.
