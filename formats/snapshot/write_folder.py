@@ -33,6 +33,10 @@ OTHERS = (
 NOBODYS = frozenset({"lost+found/"})
 #: Number of names that are looked at in the folder of a write.
 LOOKED_AT = 1000
+#: Characters of a path that no filesystem takes: Linux has 4,096 bytes, HDFS 8,000, object stores about 1,024.
+LONGEST_PATH = 8192
+#: Requests at the same time.
+MOST_REQUESTS = 64
 
 
 def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
@@ -85,7 +89,7 @@ def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Pu
 def _looked_at_together(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Published | None]:
     """Return what is at the path in an object store, by requests at the same time."""
     parts = _above(directory)
-    with ThreadPoolExecutor(len(parts) + 2) as pool:
+    with ThreadPoolExecutor(min(len(parts) + 2, MOST_REQUESTS)) as pool:
         asked = pool.submit(filesystem.is_file, directory)
         above = [(one, pool.submit(filesystem.is_file, posixpath.join(one, METADATA_FILE_NAME))) for one in parts]
         listed = filesystem.first_names(directory, LOOKED_AT)
@@ -123,9 +127,9 @@ def _try_conditions(staging: Staging, existed: bool, replacing: bool) -> None:
 
 
 def _above(directory: str) -> list[str]:
-    """Return the folders that contain a folder, without the root."""
+    """Return the folders that contain a folder, without the root and those whose paths are too long to exist."""
     found: list[str] = []
-    above = posixpath.dirname(directory.rstrip("/"))
+    above = posixpath.dirname(directory.rstrip("/")[:LONGEST_PATH])
     while above and above != posixpath.dirname(above):
         found.append(above)
         above = posixpath.dirname(above)
