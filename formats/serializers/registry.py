@@ -12,6 +12,7 @@ A user may also give serializers to one read or write (:class:`GivenSerializers`
 
 from __future__ import annotations
 
+import base64
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -141,6 +142,8 @@ class OpaqueSerializer(TypeSerializer):
         utf class                              version 2             GenericTypeSerializerSnapshot, early simple ones
         i32 1  i32 n  object[n]  i32 version   version 2051261680    TypeSerializerConfigSnapshot, Flink 1.7 to 1.16
         [i32 version]  i32 n  object[n]        any version           snapshots of Apache Beam, and others like them
+        i32 n  object[n]  i32 2051261680       version 0             the same
+        utf Base64 of object                   any version           the same
         object                                 any version           the same, of its namespaces
 
     ``object`` is a Java object stream, which is never deserialized, or one that snappy compressed. Ends of other
@@ -196,6 +199,10 @@ class OpaqueSerializer(TypeSerializer):
 ADAPTER_VERSION = 0x7A53C4F0
 #: Magic number and version of Java object streams.
 JAVA_OBJECT = bytes.fromhex("aced0005")
+#: Most bytes of a text of ``writeUTF``, with its length.
+MAX_UTF = 2 + 0xFFFF
+#: Start of such a stream as Base64.
+JAVA_IN_BASE64 = b"rO0AB"
 #: Start of a stream of xerial's snappy.
 SNAPPY_OBJECT = b"\x82SNAPPY\0"
 
@@ -211,14 +218,32 @@ def _end_of_java_object(view: DataInputView, version: int) -> int | None:
             return None
         finally:
             view.position = start
+    if object_in_base64(bytes(view.data[start : min(start + MAX_UTF, view.end)])) is not None:
+        return start + 2 + int.from_bytes(view.data[start : start + 2], "big")
     forms = ((8, 4),) if version == ADAPTER_VERSION else ((4, 0), (8, 0))
     for before, after in forms:
         at = start + before
         if bytes(view.data[at : at + 4]) == JAVA_OBJECT or bytes(view.data[at : at + 8]) == SNAPPY_OBJECT:
             end = at + int.from_bytes(view.data[at - 4 : at], "big") + after
+            if version == 0 and bytes(view.data[end : end + 4]) == ADAPTER_VERSION.to_bytes(4, "big"):
+                end += 4
             if end <= view.end:
                 return end
     return None
+
+
+def object_in_base64(data: bytes) -> bytes | None:
+    """Return the Java object that a text in front of other data is Base64 of; None if it is another text."""
+    if data[2:7] != JAVA_IN_BASE64:
+        return None
+    size = int.from_bytes(data[:2], "big")
+    if size + 2 > len(data):
+        return None
+    try:
+        found = base64.b64decode(data[2 : 2 + size], validate=True)
+    except ValueError:
+        return None
+    return found if found.startswith(JAVA_OBJECT) else None
 
 
 def _peek_i32(view: DataInputView) -> int | None:
@@ -284,7 +309,7 @@ MODULES = (
     "sql.table_data",
     "avro.serializer",
     "runtime.cep",
-    "runtime.beam",
+    "beam.serializer",
 )
 
 

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
     Flags,
+    Ints,
     Longs,
     list_array,
     map_array,
@@ -133,7 +134,10 @@ class AvroUnion:
 
     def decode(self, at: Cursors) -> pa.Array:
         """Read the indices of all rows, then every member for its rows."""
-        index = read_numbers(at, "read_i32", np.int32, f"the index of {self.flink_type}")
+        return self.decode_members(at, read_numbers(at, "read_i32", np.int32, f"the index of {self.flink_type}"))
+
+    def decode_members(self, at: Cursors, index: Ints | Longs) -> pa.Array:
+        """Read the members whose indices were read."""
         wrong = np.flatnonzero((index < 0) | (index >= len(self.members)))
         if len(wrong):
             at.fail(int(wrong[0]), f"the index of one of {len(self.members)} types", int(index[wrong[0]]))

@@ -3,9 +3,12 @@ package oracle;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.time.LocalDate;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -15,12 +18,16 @@ import org.apache.beam.runners.core.StateNamespaces;
 import org.apache.beam.runners.core.TimerInternals;
 import org.apache.beam.runners.flink.translation.types.CoderTypeSerializer;
 import org.apache.beam.sdk.coders.*;
+import org.apache.beam.sdk.extensions.avro.coders.AvroCoder;
+import org.apache.beam.sdk.schemas.Schema.FieldType;
+import org.apache.beam.sdk.schemas.logicaltypes.EnumerationType;
 import org.apache.beam.sdk.state.TimeDomain;
 import org.apache.beam.sdk.transforms.windowing.GlobalWindow;
 import org.apache.beam.sdk.transforms.windowing.IntervalWindow;
 import org.apache.beam.sdk.transforms.windowing.PaneInfo;
 import org.apache.beam.sdk.util.WindowedValue;
 import org.apache.beam.sdk.values.KV;
+import org.apache.beam.sdk.values.Row;
 import org.apache.beam.sdk.values.TimestampedValue;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.state.ListState;
@@ -32,6 +39,10 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.base.StringSerializer;
 import org.apache.flink.api.python.shaded.org.joda.time.Duration;
 import org.apache.flink.api.python.shaded.org.joda.time.Instant;
+import org.apache.flink.avro.shaded.org.apache.avro.Schema;
+import org.apache.flink.avro.shaded.org.apache.avro.generic.GenericData;
+import org.apache.flink.avro.shaded.org.apache.avro.generic.GenericRecord;
+import org.apache.flink.avro.shaded.org.apache.avro.generic.IndexedRecord;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.state.VoidNamespace;
@@ -70,6 +81,79 @@ public final class Beam {
         return new IntervalWindow(at(i * 60_000L), at((i + 1) * 60_000L));
     }
 
+    private static final org.apache.beam.sdk.schemas.Schema INNER = org.apache.beam.sdk.schemas.Schema.builder()
+            .addNullableField("a", FieldType.INT32).addStringField("b").build();
+    private static final org.apache.beam.sdk.schemas.Schema ROW = org.apache.beam.sdk.schemas.Schema.builder()
+            .addByteField("octet").addInt16Field("short").addInt32Field("int").addInt64Field("long")
+            .addFloatField("float").addDoubleField("double").addBooleanField("flag").addDateTimeField("instant")
+            .addByteArrayField("data").addDecimalField("decimal").addNullableField("text", FieldType.STRING)
+            .addNullableField("inner", FieldType.row(INNER))
+            .addArrayField("array", FieldType.STRING.withNullable(true))
+            .addIterableField("iterable", FieldType.row(INNER))
+            .addMapField("map", FieldType.STRING, FieldType.INT64.withNullable(true)).build();
+    private static final org.apache.beam.sdk.schemas.Schema LOGICAL = org.apache.beam.sdk.schemas.Schema.builder()
+            .addLogicalTypeField("day", new org.apache.beam.sdk.schemas.logicaltypes.Date())
+            .addLogicalTypeField("time", new org.apache.beam.sdk.schemas.logicaltypes.Time()).build();
+    private static final EnumerationType KIND = EnumerationType.create("NEW", "PAID");
+    private static final org.apache.beam.sdk.schemas.Schema ENUM = org.apache.beam.sdk.schemas.Schema.builder()
+            .addLogicalTypeField("kind", KIND).build();
+    private static final org.apache.beam.sdk.schemas.Schema MOVED = org.apache.beam.sdk.schemas.Schema.builder()
+            .addStringField("a").addNullableField("b", FieldType.INT32).build();
+
+    static {
+        MOVED.setEncodingPositions(Map.of("a", 1, "b", 0));
+    }
+
+    private static Row inner(int i) {
+        return Row.withSchema(INNER).addValues(i % 2 == 0 ? null : i, "b" + i).build();
+    }
+
+    private static Row row(int i) {
+        return Row.withSchema(ROW).addValues((byte) (i - 3), (short) (i * 1000), i * 123_456_789, i * -9_876_543_210L,
+                i * 0.5f, i * -1.25, i % 2 == 0, at(i * 1_000_000_007L - 5),
+                ("d" + i).getBytes(StandardCharsets.UTF_8), new BigDecimal(BigInteger.valueOf(i * 12_345L - 7), i % 4),
+                i % 3 == 0 ? null : "t\u00e9" + i, i % 4 == 0 ? null : inner(i), Arrays.asList("x", null, "y" + i),
+                List.of(inner(i), inner(i + 1)), Collections.singletonMap("k" + i, i % 2 == 0 ? null : (long) i))
+                .build();
+    }
+
+    private static final Schema AVRO = new Schema.Parser().parse("""
+            {"type": "record", "name": "com.shop.Order", "fields": [
+              {"name": "flag", "type": "boolean"}, {"name": "int", "type": "int"}, {"name": "long", "type": "long"},
+              {"name": "float", "type": "float"}, {"name": "double", "type": "double"},
+              {"name": "data", "type": "bytes"}, {"name": "text", "type": ["null", "string"]},
+              {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NEW", "PAID", "SENT"]}},
+              {"name": "four", "type": {"type": "fixed", "name": "Four", "size": 4}},
+              {"name": "items", "type": {"type": "array", "items": "long"}},
+              {"name": "counts", "type": {"type": "map", "values": "int"}},
+              {"name": "either", "type": ["int", "string"]},
+              {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+              {"name": "inner", "type": {"type": "record", "name": "Inner", "fields": [
+                {"name": "a", "type": "int"}, {"name": "nothing", "type": "null"}]}}]}""");
+
+    private static GenericRecord avro(int i) {
+        GenericRecord record = new GenericData.Record(AVRO);
+        record.put("flag", i % 2 == 0);
+        record.put("int", (i - 9) * 123_456_789);
+        record.put("long", i == 0 ? Long.MIN_VALUE : i * -9_876_543_210L);
+        record.put("float", i * 0.5f);
+        record.put("double", i * -1.25);
+        record.put("data", java.nio.ByteBuffer.wrap("d".repeat(i * 10).getBytes(StandardCharsets.UTF_8)));
+        record.put("text", i % 3 == 0 ? null : "t\u00e9" + i);
+        Schema kind = AVRO.getField("kind").schema();
+        record.put("kind", new GenericData.EnumSymbol(kind, kind.getEnumSymbols().get(i % 3)));
+        byte[] four = {'f', 'o', 'u', (byte) ('a' + i)};
+        record.put("four", new GenericData.Fixed(AVRO.getField("four").schema(), four));
+        record.put("items", new ArrayList<>(Collections.nCopies(i * 4, i * 100L)));
+        record.put("counts", i == 0 ? Map.of() : Map.of("k" + i, -i));
+        record.put("either", i % 2 == 0 ? (Object) i : "e" + i);
+        record.put("day", i * 1000);
+        GenericRecord inner = new GenericData.Record(AVRO.getField("inner").schema());
+        inner.put("a", -i);
+        record.put("inner", inner);
+        return record;
+    }
+
     static Map<String, Column> columns() {
         Map<String, Column> all = new LinkedHashMap<>();
         all.put("var_int", of(VarIntCoder.of(), i -> i == 0 ? Integer.MIN_VALUE : (i - 9) * 12_345_678));
@@ -84,16 +168,16 @@ public final class Beam {
         all.put("octet", of(ByteCoder.of(), i -> (byte) (i * 13 - 128)));
         all.put("flag", of(BooleanCoder.of(), i -> i % 2 == 0));
         all.put("instant", of(InstantCoder.of(), i -> at(i * 1_000_000_007L - 5)));
-        all.put("duration", of(DurationCoder.of(), i ->
-                Duration.millis(i * 999L)));
+        all.put("duration", of(DurationCoder.of(), i -> Duration.millis(i * 999L)));
         all.put("pair", of(KvCoder.of(StringUtf8Coder.of(), VarIntCoder.of()), i -> KV.of("k" + i, i)));
-        all.put("list", of(ListCoder.of(VarLongCoder.of()), i -> new ArrayList<>(java.util.Collections.nCopies(i, (long) i))));
+        all.put("list", of(ListCoder.of(VarLongCoder.of()), i -> new ArrayList<>(Collections.nCopies(i, (long) i))));
         all.put("iterable", of(IterableCoder.of(StringUtf8Coder.of()), i -> List.of("a" + i, "")));
         all.put("set", of(SetCoder.of(VarIntCoder.of()), i -> Set.of(i)));
         all.put("map", of(MapCoder.of(StringUtf8Coder.of(), VarIntCoder.of()), i -> Map.of("k" + i, i)));
         all.put("nullable", of(NullableCoder.of(StringUtf8Coder.of()), i -> i % 2 == 0 ? null : "n" + i));
         all.put("prefixed", of(LengthPrefixCoder.of(VarIntCoder.of()), i -> i * 1000));
-        all.put("decimal", of(BigDecimalCoder.of(), i -> new BigDecimal(BigInteger.valueOf((i - 9) * 123_456_789L), i - 5)));
+        all.put("decimal", of(BigDecimalCoder.of(),
+                i -> new BigDecimal(BigInteger.valueOf((i - 9) * 123_456_789L), i - 5)));
         all.put("big_integer", of(BigIntegerCoder.of(), i -> BigInteger.TEN.pow(i).negate()));
         all.put("bits", of(BitSetCoder.of(), i -> BitSet.valueOf(new long[] {i})));
         all.put("timestamped", of(TimestampedValue.TimestampedValueCoder.of(VarIntCoder.of()),
@@ -106,11 +190,36 @@ public final class Beam {
                 i -> WindowedValue.valueInGlobalWindow("v" + i)));
         all.put("value_only", of(WindowedValue.getValueOnlyCoder(StringUtf8Coder.of()),
                 i -> WindowedValue.valueInGlobalWindow("o" + i)));
+        all.put("row", of(RowCoder.of(ROW), Beam::row));
+        all.put("row_in_pair", of(KvCoder.of(StringUtf8Coder.of(), RowCoder.of(INNER)), i -> KV.of("k" + i, inner(i))));
+        all.put("logical_row", of(RowCoder.of(LOGICAL),
+                i -> Row.withSchema(LOGICAL)
+                        .addValues(LocalDate.ofEpochDay(i), LocalTime.ofNanoOfDay(i * 999L))
+                        .build()));
+        all.put("enum_row", of(RowCoder.of(ENUM), i -> Row.withSchema(ENUM).addValue(KIND.valueOf(i % 2)).build()));
+        all.put("moved_row", of(RowCoder.of(MOVED),
+                i -> Row.withSchema(MOVED).addValues("a" + i, i % 2 == 0 ? null : i).build()));
+        all.put("avro", of(AvroCoder.of(AVRO), Beam::avro));
+        all.put("base64", of(KvCoder.of(StringUtf8Coder.of(), VarIntCoder.of()), i -> KV.of("b" + i, i)));
         return all;
     }
 
     /** Values as JSON; of what has no form of its own, its text. */
     static Object json(Object value) {
+        if (value instanceof Row row) {
+            return json(row.getValues());
+        }
+        if (value instanceof IndexedRecord record) {
+            List<Object> all = new ArrayList<>();
+            record.getSchema().getFields().forEach(field -> all.add(json(record.get(field.pos()))));
+            return all;
+        }
+        if (value instanceof java.nio.ByteBuffer buffer) {
+            return new String(buffer.array(), StandardCharsets.UTF_8);
+        }
+        if (value instanceof GenericData.Fixed fixed) {
+            return new String(fixed.bytes(), StandardCharsets.UTF_8);
+        }
         if (value instanceof KV<?, ?> pair) {
             return Arrays.asList(json(pair.getKey()), json(pair.getValue()));
         }
@@ -141,11 +250,17 @@ public final class Beam {
         }
         if (value instanceof Map<?, ?> map) {
             List<Object> all = new ArrayList<>();
-            map.forEach((key, one) -> all.add(List.of(json(key), json(one))));
+            map.forEach((key, one) -> all.add(Arrays.asList(json(key), json(one))));
             return all;
         }
         if (value instanceof byte[] bytes) {
             return new String(bytes, StandardCharsets.UTF_8);
+        }
+        if (value instanceof LocalDate day) {
+            return day.toEpochDay();
+        }
+        if (value instanceof LocalTime time) {
+            return time.toNanoOfDay();
         }
         boolean plain = value == null || value instanceof Boolean || value instanceof String
                 || (value instanceof Number && !(value instanceof BigDecimal) && !(value instanceof BigInteger));
@@ -190,7 +305,8 @@ public final class Beam {
                 Object value = column.getValue().value.apply(i);
                 ValueState<Object> state = getKeyedStateBackend().getPartitionedState(
                         VoidNamespace.INSTANCE, VoidNamespaceSerializer.INSTANCE, new ValueStateDescriptor<>(
-                                column.getKey(), new CoderTypeSerializer<>(column.getValue().coder, false)));
+                                column.getKey(), new CoderTypeSerializer<>(
+                                        column.getValue().coder, false, column.getKey().equals("base64"))));
                 if (value != null) {
                     state.update(value);
                 }

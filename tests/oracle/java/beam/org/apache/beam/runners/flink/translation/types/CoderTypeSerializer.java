@@ -5,7 +5,10 @@ import java.io.ByteArrayOutputStream;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
 import java.io.OutputStream;
+import java.util.Base64;
 import org.apache.beam.sdk.coders.Coder;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
@@ -17,10 +20,17 @@ public class CoderTypeSerializer<T> extends TypeSerializer<T> {
     private static final long serialVersionUID = 7247319138941746449L;
     final Coder<T> coder;
     private final boolean fasterCopy;
+    /** Whether the snapshot has the serializer as text. */
+    private final transient boolean base64;
 
     public CoderTypeSerializer(Coder<T> coder, boolean fasterCopy) {
+        this(coder, fasterCopy, false);
+    }
+
+    public CoderTypeSerializer(Coder<T> coder, boolean fasterCopy, boolean base64) {
         this.coder = coder;
         this.fasterCopy = fasterCopy;
+        this.base64 = base64;
     }
 
     @Override
@@ -105,6 +115,40 @@ public class CoderTypeSerializer<T> extends TypeSerializer<T> {
 
     @Override
     public TypeSerializerSnapshot<T> snapshotConfiguration() {
-        return new UnversionedTypeSerializerSnapshot<>(this);
+        return base64 ? new LegacySnapshot<>(this) : new UnversionedTypeSerializerSnapshot<>(this);
+    }
+
+    /** The snapshot of version 2: the serializer as a Java object, in Base64. */
+    public static class LegacySnapshot<T> extends UnversionedTypeSerializerSnapshot<T> {
+        public LegacySnapshot() {}
+
+        LegacySnapshot(CoderTypeSerializer<T> serializer) {
+            super(serializer);
+        }
+
+        @Override
+        public int getCurrentVersion() {
+            return 2;
+        }
+
+        @Override
+        public void writeSnapshot(DataOutputView out) throws IOException {
+            ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+            try (ObjectOutputStream objects = new ObjectOutputStream(bytes)) {
+                objects.writeObject(serializer);
+            }
+            out.writeUTF(Base64.getEncoder().encodeToString(bytes.toByteArray()));
+        }
+
+        @Override
+        @SuppressWarnings("unchecked")
+        public void readSnapshot(int version, DataInputView in, ClassLoader loader) throws IOException {
+            byte[] bytes = Base64.getDecoder().decode(in.readUTF());
+            try (ObjectInputStream objects = new ObjectInputStream(new ByteArrayInputStream(bytes))) {
+                serializer = (CoderTypeSerializer<T>) objects.readObject();
+            } catch (ClassNotFoundException missing) {
+                throw new IOException(missing);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /** The snapshot of that serializer, as the runner for Flink 2 writes it: the serializer as a compressed Java object. */
 public class UnversionedTypeSerializerSnapshot<T> implements TypeSerializerSnapshot<T> {
-    private CoderTypeSerializer<T> serializer;
+    CoderTypeSerializer<T> serializer;
 
     public UnversionedTypeSerializerSnapshot() {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
+from pyspark_savepoint.formats.serializers.beam.serializer import CODERS, NAMESPACE, TYPES, WINDOWS, BeamSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, snapshot_reader
-from pyspark_savepoint.formats.serializers.runtime.beam import CODERS, NAMESPACE, TYPES, WINDOWS, BeamSerializer
 from tests.formats.serializers.codec_checks import decode, encode
 
 LEGACY = f"{TYPES}CoderTypeSerializer$LegacySnapshot"
@@ -150,7 +151,9 @@ def test_forms_of_the_snapshot() -> None:
     packed = cramjam.snappy.compress_raw(data)
     xerial = b"\x82SNAPPY\0" + i32(1) + i32(1) + i32(len(packed)) + bytes(packed)
     for name, version, payload in (
+        (LEGACY, 0, i32(len(data)) + data + i32(0x7A53C4F0)),
         (LEGACY, 2, i32(len(data)) + data),
+        (LEGACY, 2, utf(base64.b64encode(data).decode())),
         (f"{TYPES}UnversionedTypeSerializerSnapshot", 1, i32(len(xerial)) + xerial),
         (f"{TYPES}compat.UnversionedTypeSerializerSnapshot", 1, i32(1) + i32(len(xerial)) + xerial),
     ):
@@ -166,6 +169,12 @@ def test_coders_that_are_not_known_are_bytes() -> None:
     assert serializer.flink_type == "UNKNOWN<org.apache.beam.sdk.coders.KvCoder>"
     packed = b"\x82SNAPPY\0" + i32(1) + i32(1) + i32(5) + b"\xff\xff\xff\xff\x07"
     assert read(f"{TYPES}UnversionedTypeSerializerSnapshot", 1, i32(len(packed)) + packed).opaque
+
+
+def test_text_that_is_not_base64_is_a_class_or_nothing() -> None:
+    """``rO0AB`` begins each Java object in Base64; a class may have such a name."""
+    assert read("com.shop.Snapshot", 2, utf("rO0AB")).flink_type == "UNKNOWN<rO0AB>"
+    assert read("com.shop.Snapshot", 2, utf("rO0AB.Order")).flink_type == "UNKNOWN<rO0AB.Order>"
 
 
 def test_coders_within_one_another_many_times_are_bytes() -> None:

@@ -1,10 +1,4 @@
-"""Serializers of Apache Beam's Flink runner: values as Beam's coders write them, in the nested context.
-
-The snapshot has the serializer as a Java object, which names its coder, and is parsed as data (``java_stream``):
-
-    CoderTypeSerializer$LegacySnapshot      i32 1  i32 n  object[n]  i32 1      version 2051261680, Flink 1.7 to 1.16
-    UnversionedTypeSerializerSnapshot       [i32 1]  i32 n  snappy(object)[n]   version 1
-    FlinkStateNameSpaceSerializerSnapshot   object                              version 0; values are texts of Flink
+"""Parts of values as Beam's coders write them, in the nested context.
 
     varint          7 bits per byte, the lowest first           VarInt (of 32 bits, unsigned)  VarLong
     StringUtf8      varint n  n bytes                           ByteArray, ByteBuffer
@@ -19,25 +13,22 @@ The snapshot has the serializer as a Java object, which names its coder, and is 
     pane            u8, whose upper half says how many varints follow: 0, 1, 2
     TimerData       StringUtf8 id, family, namespace  Instant  Instant  StringUtf8 domain
 
-Instants are BIGINT milliseconds, because Beam's first and last ones are beyond the years of Spark. Values of other
-coders are BINARY. Beam: ``CoderTypeSerializer``, ``FlinkStateInternals``, ``FlinkKeyUtils``,
+Instants are BIGINT milliseconds, because Beam's first and last ones are beyond the years of Spark. Beam:
 ``org.apache.beam.sdk.coders``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import cramjam
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import (
+    Bytes,
     Cursors,
     DecodeOptions,
-    Ints,
     Longs,
     binary_parts,
     fixed_array,
@@ -46,31 +37,19 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     scatter,
 )
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.serializers.basic.blobs import block_sizes, read_blocks, write_blocks
+from pyspark_savepoint.formats.serializers.basic.java_math import BIG_DECIMAL, BIG_INTEGER, BigNumberSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, MapEntries, Repeated, Shaped, hash_in_order
-from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Repeated
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part, decode_elements
-from pyspark_savepoint.formats.serializers.registry import JAVA_OBJECT, SNAPPY_OBJECT, OpaqueSerializer, register
 
-TYPES = "org.apache.beam.runners.flink.translation.types."
-STATE = "org.apache.beam.runners.flink.translation.wrappers.streaming.state."
-NAMESPACE = f"{STATE}FlinkStateInternals$FlinkStateNamespaceKeySerializer$FlinkStateNameSpaceSerializerSnapshot"
-CODERS = "org.apache.beam.sdk.coders."
-WINDOWS = "org.apache.beam.sdk.transforms.windowing."
-#: Most bytes of a serializer as a Java object, and how many times larger than its compressed bytes it may be.
-MAX_OBJECT, MAX_GROWTH = 1 << 26, 64
-MAX_NESTED_CODERS, MOST_CODERS = 32, 500
 #: Most elements without bytes that a list has: windows of a value, such as the global one.
 MOST_EMPTY = 16
 SIGN = np.int64(-(1 << 63))
 
 
-class _Leaf:
+class Leaf:
     """Part whose values have no fixed layout that compiled code knows; ``decode`` finds their ends."""
 
     flink_type: ClassVar[str]
@@ -127,7 +106,7 @@ def write_varints(values: Longs, at: Cursors) -> None:
 
 
 @dataclass(frozen=True)
-class VarLong(_Leaf):
+class VarLong(Leaf):
     """A varint: of 64 bits, or of the 32 bits of an int."""
 
     int_: bool = False
@@ -161,8 +140,39 @@ class VarLong(_Leaf):
         write_varints(self._bits(column), at)
 
 
+def read_size(at: Cursors, what: str) -> Longs:
+    """Read a varint per row: a number of bytes that must follow."""
+    sizes = read_varints(at, f"the length of {what}")
+    wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
+    at.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
+    return sizes
+
+
+def big_endian(numbers: Longs, width: int) -> Bytes:
+    """Return the last bytes of each number, the highest first, as a row of a matrix."""
+    return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+
+
+def decode_framed(part: Part, at: Cursors, before: Longs, blocks: pa.Array, after: Longs | None = None) -> pa.Array:
+    """Decode values that another part knows: of each row an i32, its bytes, and another i32."""
+    offsets, data = binary_parts(blocks)
+    sizes = np.diff(offsets).astype(np.int64)
+    end = np.cumsum(sizes + (4 if after is None else 8))
+    start = end - sizes - (4 if after is None else 8)
+    buffer = np.empty(int(end[-1]) if len(end) else 0, np.uint8)
+    buffer[start[:, None] + np.arange(4)] = big_endian(before, 4)
+    content = np.repeat(start + 4 - offsets[:-1], sizes) + np.arange(int(offsets[0]), int(offsets[-1]))
+    buffer[content] = data[offsets[0] : offsets[-1]]
+    if after is not None:
+        buffer[end[:, None] - 4 + np.arange(4)] = big_endian(after, 4)
+    framed = Cursors(buffer, start, end, at.origin, at.options, at.path)
+    column = part.decode(framed)
+    framed.expect_end()
+    return column
+
+
 @dataclass(frozen=True)
-class Blocks(_Leaf):
+class Blocks(Leaf):
     """A varint, and that many bytes: of a text, or of a byte array."""
 
     text: bool = False
@@ -176,10 +186,7 @@ class Blocks(_Leaf):
 
     def decode(self, at: Cursors) -> pa.Array:
         start = at.at(at.position.copy(), at.end)
-        sizes = read_varints(at, f"the length of a value of {self.flink_type}")
-        wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
-        at.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
-        column = read_blocks(at, sizes)
+        column = read_blocks(at, read_size(at, f"a value of {self.flink_type}"))
         if not self.text:
             return column
         texts = column.view(pa.string())
@@ -204,7 +211,7 @@ class Blocks(_Leaf):
 
 
 @dataclass(frozen=True)
-class Number(_Leaf):
+class Number(Leaf):
     """A number of constant width."""
 
     name: str
@@ -231,7 +238,7 @@ class Number(_Leaf):
 
 
 @dataclass(frozen=True)
-class Instant(_Leaf):
+class Instant(Leaf):
     """Milliseconds since 1970 that sort as their bytes do."""
 
     flink_type: ClassVar[str] = "BEAM_INSTANT"
@@ -249,7 +256,7 @@ class Instant(_Leaf):
 
 
 @dataclass(frozen=True)
-class Nothing(_Leaf):
+class Nothing(Leaf):
     """A value without bytes."""
 
     name: str
@@ -271,10 +278,13 @@ class Nothing(_Leaf):
         """Write nothing."""
 
 
-class _ReadOnly:
+class ReadOnly:
     """Part that is read, and not written."""
 
-    flink_type: str
+    @property
+    def flink_type(self) -> str:
+        """The name of the type."""
+        raise NotImplementedError
 
     def layout(self, layout: Layout) -> int:
         return UNKNOWN
@@ -289,13 +299,13 @@ class _ReadOnly:
 
 
 @dataclass(frozen=True)
-class Nullable(_ReadOnly):
+class Nullable(ReadOnly):
     """A flag, and a value if it is 1."""
 
     part: Part
 
     @property
-    def flink_type(self) -> str:  # type: ignore[override]
+    def flink_type(self) -> str:
         return f"BEAM_NULLABLE<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -310,13 +320,42 @@ class Nullable(_ReadOnly):
 
 
 @dataclass(frozen=True)
-class Prefixed(_ReadOnly):
+class Big(ReadOnly):
+    """A BigInteger: its bytes; or a BigDecimal: its scale, and those of the unscaled number."""
+
+    scaled: bool = False
+
+    @property
+    def part(self) -> Part:
+        return BigNumberSerializer.of(BIG_DECIMAL if self.scaled else BIG_INTEGER)
+
+    @property
+    def flink_type(self) -> str:
+        return "BEAM_BIG_DECIMAL" if self.scaled else "BEAM_BIG_INTEGER"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.part.arrow_type(options)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        start = at.at(at.position.copy(), at.end)
+        scales = read_varints(at, "the scale of a number") if self.scaled else None
+        if scales is not None:
+            wrong = np.flatnonzero((scales < 0) | (scales >= 1 << 32))
+            start.check(int(wrong[0]) if len(wrong) else -1, "a scale of 32 bits")
+        blocks = read_blocks(at, read_size(at, f"a value of {self.flink_type}"))
+        sizes = block_sizes(blocks)
+        start.check(int(sizes.argmin()) if len(sizes) and not sizes.all() else -1, "a number of one byte or more")
+        return decode_framed(self.part, at, sizes + 4, blocks, scales)
+
+
+@dataclass(frozen=True)
+class Prefixed(ReadOnly):
     """The number of bytes, and a value that has so many."""
 
     part: Part
 
     @property
-    def flink_type(self) -> str:  # type: ignore[override]
+    def flink_type(self) -> str:
         return f"BEAM_PREFIXED<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -324,9 +363,7 @@ class Prefixed(_ReadOnly):
 
     def decode(self, at: Cursors) -> pa.Array:
         start = at.at(at.position.copy(), at.end)
-        sizes = read_varints(at, "the length of a value")
-        wrong = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
-        start.check(int(wrong[0]) if len(wrong) else -1, "as many bytes as its length")
+        sizes = read_size(at, "a value")
         inner = at.at(at.position.copy(), at.position + sizes)
         column = self.part.decode(inner)
         left = np.flatnonzero(inner.position != inner.end)
@@ -336,13 +373,13 @@ class Prefixed(_ReadOnly):
 
 
 @dataclass(frozen=True)
-class Elements(_ReadOnly):
+class Elements(ReadOnly):
     """A number and that many elements; or, of an iterable without a size, pieces of them up to one without any."""
 
     part: Part
 
     @property
-    def flink_type(self) -> str:  # type: ignore[override]
+    def flink_type(self) -> str:
         return f"BEAM_ITERABLE<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -394,11 +431,14 @@ def _merged(counted: pa.Array, others: list[pa.Array], sized: Any) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class Pane(_ReadOnly):
+class Pane(ReadOnly):
     """Information about a pane: which firings, and its numbers."""
 
-    flink_type: ClassVar[str] = "BEAM_PANE"  # type: ignore[misc]
     TIMINGS: ClassVar[tuple[str, ...]] = ("EARLY", "ON_TIME", "LATE", "UNKNOWN")
+
+    @property
+    def flink_type(self) -> str:
+        return "BEAM_PANE"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.struct(
@@ -430,198 +470,19 @@ class Pane(_ReadOnly):
         return pa.StructArray.from_arrays(columns, fields=list(self.arrow_type(at.options)))
 
 
+NUMBERS = {
+    number.name: number
+    for number in (
+        Number("SHORT", "read_i16", np.int16, pa.int16()),
+        Number("INT", "read_i32", np.int32, pa.int32()),
+        Number("LONG", "read_i64", np.int64, pa.int64()),
+        Number("DOUBLE", "read_i64", np.float64, pa.float64()),
+        Number("FLOAT", "read_i32", np.float32, pa.float32()),
+        Number("BYTE", "read_i8", np.int8, pa.int8()),
+        Number("BOOLEAN", "read_flags", np.bool_, pa.bool_()),
+    )
+}
 INSTANT = Instant()
 TEXT, DATA = Blocks(text=True), Blocks()
 LONG_ = VarLong()
 INTERVAL = Fields(("end", "length"), (INSTANT, LONG_))
-#: Coders without others inside, by class.
-LEAVES: Mapping[str, Part] = {
-    f"{CODERS}VarIntCoder": VarLong(int_=True),
-    f"{CODERS}VarLongCoder": LONG_,
-    f"{CODERS}StringUtf8Coder": TEXT,
-    f"{CODERS}ByteArrayCoder": DATA,
-    f"{CODERS}BigEndianShortCoder": Number("SHORT", "read_i16", np.int16, pa.int16()),
-    f"{CODERS}BigEndianIntegerCoder": Number("INT", "read_i32", np.int32, pa.int32()),
-    f"{CODERS}BigEndianLongCoder": Number("LONG", "read_i64", np.int64, pa.int64()),
-    f"{CODERS}DoubleCoder": Number("DOUBLE", "read_i64", np.float64, pa.float64()),
-    f"{CODERS}FloatCoder": Number("FLOAT", "read_i32", np.float32, pa.float32()),
-    f"{CODERS}ByteCoder": Number("BYTE", "read_i8", np.int8, pa.int8()),
-    f"{CODERS}BooleanCoder": Number("BOOLEAN", "read_flags", np.bool_, pa.bool_()),
-    f"{CODERS}InstantCoder": INSTANT,
-    f"{CODERS}DurationCoder": LONG_,
-    f"{CODERS}VoidCoder": Nothing("VOID"),
-    f"{WINDOWS}GlobalWindow$Coder": Nothing("GLOBAL_WINDOW"),
-    f"{WINDOWS}IntervalWindow$IntervalWindowCoder": INTERVAL,
-    "org.apache.beam.runners.flink.translation.wrappers.streaming.FlinkKeyUtils$ByteBufferCoder": DATA,
-    "org.apache.beam.runners.core.TimerInternals$TimerDataCoderV2": Fields(
-        ("timer_id", "timer_family_id", "namespace", "timestamp", "output_timestamp", "domain"),
-        (TEXT, TEXT, TEXT, INSTANT, INSTANT, TEXT),
-    ),
-}
-#: Names of the fields with other coders, and the part that they make.
-COMPOSITES: Mapping[str, tuple[tuple[str, ...], Callable[..., Part]]] = {
-    f"{CODERS}KvCoder": (("keyCoder", "valueCoder"), lambda key, value: Fields(("key", "value"), (key, value))),
-    f"{CODERS}MapCoder": (("keyCoder", "valueCoder"), MapEntries),
-    f"{CODERS}NullableCoder": (("valueCoder",), Nullable),
-    f"{CODERS}LengthPrefixCoder": (("valueCoder",), Prefixed),
-    **dict.fromkeys(
-        (f"{CODERS}{name}Coder" for name in ("Iterable", "List", "Collection", "Set")), (("elementCoder",), Elements)
-    ),
-    "org.apache.beam.sdk.values.TimestampedValue$TimestampedValueCoder": (
-        ("valueCoder",),
-        lambda value: Fields(("value", "timestamp"), (value, INSTANT)),
-    ),
-    **{
-        f"{package}$FullWindowedValueCoder": (
-            ("windowCoder", "valueCoder"),
-            lambda window, value: Fields(
-                ("timestamp", "windows", "pane", "value"), (INSTANT, Elements(window), Pane(), value)
-            ),
-        )
-        for package in ("org.apache.beam.sdk.util.WindowedValue", "org.apache.beam.sdk.values.WindowedValues")
-    },
-    **{
-        f"{package}$ValueOnlyWindowedValueCoder": (("valueCoder",), lambda value: value)
-        for package in ("org.apache.beam.sdk.util.WindowedValue", "org.apache.beam.sdk.values.WindowedValues")
-    },
-}
-
-
-def part_of(coder: object) -> Part | None:
-    """Return how a coder writes values; None if that is not known, or if it has too many coders inside."""
-    return _part(coder, 0, [MOST_CODERS])
-
-
-def _part(coder: object, depth: int, room: list[int]) -> Part | None:
-    # Objects of a stream may be shared, so that a small one has very many coders.
-    room[0] -= 1
-    if not isinstance(coder, JavaObject) or depth > MAX_NESTED_CODERS or room[0] < 0:
-        return None
-    leaf = LEAVES.get(coder.class_name)
-    if leaf is not None or coder.class_name not in COMPOSITES:
-        return leaf
-    names, build = COMPOSITES[coder.class_name]
-    parts = [_part(coder.fields.get(name), depth + 1, room) for name in names]
-    return None if None in parts else build(*parts)
-
-
-def _may_prefix(serializer: JavaObject) -> bool:
-    """Return whether each value may have its length before it, as one form of the serializer with fasterCopy has it.
-
-    That form has no options of the pipeline among its fields; another one without them writes values alone.
-    """
-    return bool(serializer.fields.get("fasterCopy")) and "pipelineOptions" not in serializer.fields
-
-
-def serialized_object(payload: bytes) -> object:
-    """Return the Java object in the payload of a snapshot, as data; None if there is none that can be parsed."""
-    for start in (0, 4, 8):
-        if payload[start : start + len(JAVA_OBJECT)] == JAVA_OBJECT:
-            return _parsed(payload[start:])
-        if payload[start : start + len(SNAPPY_OBJECT)] == SNAPPY_OBJECT:
-            size = int.from_bytes(payload[start - 4 : start], "big") if start else len(payload)
-            return _parsed(_decompressed(payload[start : start + size]))
-    return None
-
-
-def _parsed(data: bytes | None) -> object:
-    if data is None:
-        return None
-    try:
-        return parse_java_object(DataInputView(data))
-    except SavepointError:
-        return None
-
-
-def _decompressed(data: bytes) -> bytes | None:
-    """Return the content of xerial's stream of snappy blocks, each behind its length; None if it is another."""
-    out, at = bytearray(), 16
-    while at + 4 <= len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        block = data[at + 4 : at + 4 + size]
-        if len(block) != size or not size:
-            return None
-        try:
-            length = cramjam.snappy.decompress_raw_len(block)
-            if length > MAX_GROWTH * size or len(out) + length > MAX_OBJECT:
-                return None
-            out += bytes(cramjam.snappy.decompress_raw(block))
-        except (cramjam.DecompressionError, AttributeError, OverflowError):
-            return None
-        at += 4 + size
-    return bytes(out)
-
-
-@register(
-    f"{TYPES}CoderTypeSerializer$LegacySnapshot",
-    f"{TYPES}UnversionedTypeSerializerSnapshot",
-    f"{TYPES}compat.UnversionedTypeSerializerSnapshot",
-)
-@dataclass(frozen=True)
-class BeamSerializer(Shaped):
-    """Serializer of values of a coder of Beam's; of coders that are not known, their values are BINARY."""
-
-    payload: bytes
-    part: Part
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the Java object; a serializer of opaque values where its coder is not known."""
-        opaque = OpaqueSerializer.read_snapshot(name, version, reader)
-        assert isinstance(opaque, OpaqueSerializer)
-        serializer = serialized_object(opaque.payload)
-        coder = serializer.fields.get("coder") if isinstance(serializer, JavaObject) else None
-        part = None if isinstance(serializer, JavaObject) and _may_prefix(serializer) else part_of(coder)
-        if part is not None:
-            return cls(name, version, opaque.payload, part)
-        detail = coder.class_name if isinstance(coder, JavaObject) else opaque.detail
-        return OpaqueSerializer(name, version, opaque.payload, detail)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        """Write the payload as it was read."""
-        view.write(self.payload)
-
-    @property
-    def flink_type(self) -> str:
-        return self.part.flink_type
-
-    @property
-    def shape(self) -> Part:
-        return self.part
-
-    def java_hash(self, column: pa.Array) -> Ints:
-        """Return ``ByteBuffer.hashCode``, of keys: from the last byte to the first."""
-        if self.part != DATA:
-            return super().java_hash(column)
-        refuse_nulls(column, self.flink_type)
-        offsets, data = binary_parts(column)
-        elements = data[offsets[0] : offsets[-1]][::-1].view(np.int8).astype(np.int32)
-        return np.ascontiguousarray(hash_in_order(elements, np.ascontiguousarray(np.diff(offsets)[::-1]))[::-1])
-
-
-@register(NAMESPACE)
-@dataclass(frozen=True)
-class BeamNamespaceSerializer(Shaped):
-    """Serializer of namespaces of state: ``/`` of all windows, or a path with the window as Beam encodes it."""
-
-    payload: bytes
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Keep the coder of the windows, a Java object."""
-        opaque = OpaqueSerializer.read_snapshot(name, version, reader)
-        assert isinstance(opaque, OpaqueSerializer)
-        return cls(name, version, opaque.payload)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        """Write the payload as it was read."""
-        view.write(self.payload)
-
-    @property
-    def flink_type(self) -> str:
-        """BEAM_NAMESPACE."""
-        return "BEAM_NAMESPACE"
-
-    @property
-    def shape(self) -> Part:
-        return StringSerializer.of(STRING)

@@ -1,0 +1,1 @@
+"""Serializers of Apache Beam's Flink runner."""
