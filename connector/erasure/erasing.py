@@ -83,7 +83,7 @@ from pyspark_savepoint.plan.connector_changes import (
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_options, with_states, with_stored_keys_deleted
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.plan.state_inputs import add_state
 from pyspark_savepoint.statebackends.connectors.channel_records import RECORD, parts_of
 from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, list_states
@@ -233,7 +233,7 @@ class Erasing:
         return dict(zip(HELD, counts, strict=True))
 
     def _prepare(self) -> None:
-        plans = tuple(with_states(plan) for plan in self.plan.operators)
+        plans = Operators(with_states(plan) for plan in self.plan.operators)
         self.plan = SavepointPlan(plans, self.plan.bases, self.plan.max_parallelism, self.plan.state_backend)
         listed = batches_of(self.held, self.path, table="states")[1]
         self.states = [row for batch in listed for row in batch.to_pylist()]

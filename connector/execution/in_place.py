@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.snapshot.write_folder import folder_of
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.added_rows import AddedTable, RowsOfTasks, with_numbers
 from pyspark_savepoint.plan.keyed_edits import merged_rows, with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.model.descriptors import (
     KeyedDescriptor,
@@ -229,7 +229,7 @@ class _Change:
             and not request.replaces(_part_of(state))
         ]
         # Timers in raw keyed state stay in it, unless the write replaces all of that.
-        return replace(plan, states=tuple(stay), raw_timers=False)
+        return replace(plan, states=States(stay), raw_timers=False)
 
     @cached_property
     def operator(self) -> OperatorPlan:

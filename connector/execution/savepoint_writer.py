@@ -53,7 +53,7 @@ from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, R
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, Base, OperatorPlan
-from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, Operators, SavepointPlan
 from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
@@ -281,7 +281,7 @@ def all_portable(plan: SavepointPlan, backend: str | None = None) -> SavepointPl
     """Rewrite keyed state that a state backend, by default any of them, cannot restore, so that it is canonical."""
     return replace(
         plan,
-        operators=tuple(
+        operators=Operators(
             operator if is_portable(operator, backend) else with_states(operator).with_rewritten(KEYED)
             for operator in plan.operators
         ),

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHa
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     Misfit,
@@ -54,7 +54,7 @@ def for_release(plan: SavepointPlan, release: Release, copied: bool) -> Savepoin
     for operator, fit in found:
         kinds = [KEYED] * bool(fit.keyed_state) + [OPERATOR] * bool(fit.operator_state)
         operators.append(with_states(operator).with_rewritten(*kinds) if kinds else operator)
-    return replace(plan, operators=tuple(operators))
+    return replace(plan, operators=Operators(operators))
 
 
 def fits(plan: SavepointPlan, release: Release, copied: bool) -> Iterator[tuple[OperatorPlan, OperatorFit]]:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -144,6 +144,11 @@ class LocalRows:
                 yield pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema)
 
         return self._each(schema, found)
+
+    def held(self) -> LocalRows:
+        """Return the same rows, which are held in memory as soon as one is read."""
+        table = cache(lambda: self.table().combine_chunks())
+        return LocalRows(self.schema, (lambda: iter(table().to_batches()),))
 
     def table(self) -> pa.Table:
         """Return all rows in memory."""

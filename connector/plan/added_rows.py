@@ -28,6 +28,8 @@ from pyspark_savepoint.plan.operator_plan import (
     OperatorPlan,
     PlannedState,
     StateInput,
+    States,
+    folded,
 )
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
@@ -79,6 +81,10 @@ class RowsOfTasks:
         self._refuse()
 
     def joined(self, other: RowsOfTasks, column: str) -> RowsOfTasks:
+        """Raise UnsupportedStateError."""
+        self._refuse()
+
+    def held(self) -> RowsOfTasks:
         """Raise UnsupportedStateError."""
         self._refuse()
 
@@ -167,8 +173,9 @@ class AddedTable:
 
         """
         if not replaces:
-            taken = [state.name for state in plan.of_kind(KEYED, OPERATOR)]
-            refuse_other_case([state.name for state in self.states], taken, plan.label)
+            names = [state.name for state in self.states]
+            taken = [one for name in names for one in (plan.states or States()).called(folded(name))]
+            refuse_other_case(names, [one.name for one in taken if one.kind != TIMERS], plan.label)
         if updates:
             _expect_same_states(plan, self.states, self.given)
         return plan.with_input(self.rows, self.states, replaces, updates=updates)
@@ -178,12 +185,11 @@ def _expect_same_states(
     plan: OperatorPlan, states: Sequence[PlannedState], written: Sequence[StateMetaInfoSnapshot]
 ) -> None:
     """Raise an error unless states that exist have keys to find rows by, and the kind and type of the rows."""
-    existing = {(state.name, state.kind): state.meta for state in plan.states or ()}
     for state, meta in zip(states, written, strict=True):
-        before = existing.get((state.name, state.kind))
+        before = plan.state(state.kind, state.name)
         if before is not None:
-            expect_keys(before, plan.label)
-            expect_same_state(meta, before, plan.label)
+            expect_keys(before.meta, plan.label)
+            expect_same_state(meta, before.meta, plan.label)
 
 
 def with_numbers(plan: OperatorPlan, spec: WriteSpec) -> OperatorPlan:

@@ -61,6 +61,9 @@ class Rows(Protocol):
     def joined(self, other: Self, column: str) -> Self:
         """Return the rows with the other columns of the row of another table that has the same bytes; NULL if none."""
 
+    def held(self) -> Self:
+        """Return the same rows, which are made once however often they are read, if this process makes them."""
+
     def collected(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries."""
 

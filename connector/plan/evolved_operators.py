@@ -378,7 +378,7 @@ class EvolvedSavepoint:
             made, planned = states.emitted(one, self._emitting(one.emitted_by, known), empty)
             plan = plan.with_input(made, planned, replaces=True)
             empty = []
-        if change.old is None and plan.states == ():
+        if change.old is None and plan.states is not None and not plan.states:
             given = [one for one in change.states if one.new is not None and one.verdict is Verdict.BACKFILLED]
             if given and lookups:
                 made, planned = states.given(given, next(iter(lookups.values())))

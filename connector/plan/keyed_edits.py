@@ -35,7 +35,16 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Base, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.operator_plan import (
+    KEYED,
+    OPERATOR,
+    TIMERS,
+    Base,
+    OperatorPlan,
+    PlannedState,
+    StateInput,
+    States,
+)
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import (
     ENTRIES,
@@ -60,14 +69,17 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
+    ORDERED_PLACES,
     PLACE,
     PLACES,
     DeletionEncoder,
     EntryEncoder,
     KeyEncoder,
+    LaterPlaces,
     PlacedEntries,
     PlacedRows,
     Regroup,
+    RegroupByKey,
     RemapStateIds,
     key_columns,
 )
@@ -177,7 +189,7 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
     if plan.states is not None:
         return plan
     if plan.base is None:
-        return replace(plan, states=())
+        return replace(plan, states=States())
     opened = plan.base.opened
     keyed = KeyedStates.of(opened)
     states = [
@@ -187,7 +199,7 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
     states += [PlannedState(OPERATOR, meta, origin=name) for name, meta in of_operator.items()]
     return replace(
         plan,
-        states=tuple(states),
+        states=States(states),
         key_serializer=keyed.key_serializer,
         compressed=keyed.compressed,
         raw_timers=keyed.raw_timers,
@@ -244,16 +256,14 @@ def _listed_keys(engine: Engine, plan: OperatorPlan, kind: pa.DataType, keys: ob
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> OperatorPlan:
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
-    if any(
-        state_input.spec.table == ENTRIES_TABLE or state_input.spec.max_parallelism is not None
-        for state_input in plan.inputs
-    ):
+    if any(one.spec.max_parallelism is not None or one.rows.laid_out for one in plan.inputs):
         raise OptionError(
             "the rows added to this savepoint were partitioned for another max parallelism",
             operator=plan.label,
-            remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
+            remedy="call with_max_parallelism(...) first, or create(max_parallelism=...)",
         )
     plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
+    plan = replace(plan, inputs=tuple(_regrouped_input(plan, one) for one in plan.inputs))
     if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
         raise OptionError(
             "the max parallelism must not be less than the parallelism of an operator",
@@ -277,6 +287,23 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> Operat
     if key_hashes is None and plan.key_serializer is not None:
         _check_hash(plan, plan.key_serializer)
     return plan
+
+
+def _regrouped_input(plan: OperatorPlan, given: StateInput) -> StateInput:
+    """Return a table in the new key groups: rows get theirs when they are encoded, entries have those of before."""
+    if given.spec.table != ENTRIES_TABLE:
+        return given
+    descriptor = given.descriptor
+    assert isinstance(descriptor, KeyedDescriptor)
+    same = RemapStateIds(descriptor, tuple(range(len(descriptor.states))), with_keys=True)
+    entries = given.rows.mapped(same, KEYED_ENTRIES)
+    if plan.key_hashes is not None:
+        rows = _regrouped(plan, entries).select(*ENTRIES.names)
+    else:
+        _check_hash(plan, descriptor.key_serializer)
+        options = exact_options(decode_options(plan))
+        rows = entries.mapped(RegroupByKey(descriptor.key_serializer, plan.max_parallelism, options), ENTRIES)
+    return replace(given, rows=rows, bases=(), rest=None)
 
 
 def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
@@ -341,6 +368,7 @@ def edited_state(
     of_maps = updates_maps(states)
     merged = {i for i, one in enumerate(plan.inputs) if merges and one.bases and not plan.deletions and not of_maps}
     marks = marks and merges and any(state.from_input in {-1, *merged} for state in states)
+    replaced = _replaced(plan, states)
     tables: list[Rows] = []
     bases: list[dict[str, str]] = []
     if any(state.from_input < 0 for state in states):
@@ -349,7 +377,7 @@ def edited_state(
             tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
             entries = _without(plan, _base_entries(engine, plan, states, with_keys), -1)
-            tables.append(_superseded(plan, entries, states, -1))
+            tables.append(_superseded(entries, states, -1, replaced))
     for i, state_input in enumerate(plan.inputs):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if i in state.inputs}
         if not numbers:
@@ -361,7 +389,7 @@ def edited_state(
         if added is not None:
             marked = [n for n, state in enumerate(states) if i in state.updates or state.meta.state_type == MAP]
             encoded = _encoded(plan, added, numbers, with_keys, tuple(marked) if marks else ())
-            tables.append(_superseded(plan, _without(plan, encoded, i), states, i))
+            tables.append(_superseded(_without(plan, encoded, i), states, i, replaced))
     whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
     return EditedState(united(whole) if whole else None, header, tuple(bases))
@@ -377,22 +405,32 @@ def updates_maps(states: Sequence[PlannedState]) -> bool:
     return any(state.updates and state.meta.state_type == MAP for state in states)
 
 
-def _superseded(plan: OperatorPlan, entries: Rows, states: Sequence[PlannedState], number: int) -> Rows:
-    """Return the entries of the base (-1) or of a table without those that rows of later tables replace."""
-    later: dict[int, list[int]] = {}
+def _replaced(plan: OperatorPlan, states: Sequence[PlannedState]) -> Rows | None:
+    """Return the places of all rows that were laid over states, each with the number of its table."""
+    updated: dict[int, list[int]] = {}
     for place, state in enumerate(states):
-        chain = (state.from_input, *state.updates)
-        for update in chain[chain.index(number) + 1 :] if number in chain else ():
-            later.setdefault(update, []).append(place)
-    maps = tuple((n, size) for n, size in map_namespaces([state.meta for state in states]).items())
-    for update, places in later.items():
+        for update in state.updates:
+            updated.setdefault(update, []).append(place)
+    tables = []
+    for update, places in updated.items():
         state_input = plan.inputs[update]
         assert isinstance(state_input.descriptor, KeyedDescriptor)
         rows = DescribedRows(state_input.descriptor, state_input.rows.schema, plan.max_parallelism, plan.label)
-        replaced = state_input.rows.mapped(PlacedRows(rows, tuple(places)), PLACES)
-        placed = entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0)))
-        entries = placed.without(replaced, PLACE).select(*KEYED_ENTRIES.names)
-    return entries
+        tables.append(state_input.rows.mapped(PlacedRows(rows, tuple(places), update), ORDERED_PLACES))
+    return united(tables).held() if tables else None
+
+
+def _superseded(entries: Rows, states: Sequence[PlannedState], number: int, replaced: Rows | None) -> Rows:
+    """Return the entries of the base (-1) or of a table without those that rows of later tables replace."""
+    if replaced is None or not any(
+        state.updates and number in (state.from_input, *state.updates[:-1]) for state in states
+    ):
+        return entries
+    maps = tuple((n, size) for n, size in map_namespaces([state.meta for state in states]).items())
+    placed = entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0)))
+    is_first = number < min(update for state in states for update in state.updates)
+    later = replaced.select(PLACE) if is_first else replaced.mapped(LaterPlaces(number), PLACES)
+    return placed.without(later, PLACE).select(*KEYED_ENTRIES.names)
 
 
 def entries_descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
@@ -518,10 +556,8 @@ def _encoded(
 
 def _without(plan: OperatorPlan, entries: Rows, from_input: int) -> Rows:
     """Return the entries without the keys deleted after table ``from_input`` was added (-1: the base)."""
-    for inputs_before, keys in plan.deletions:
-        if from_input < inputs_before:
-            entries = entries.without(key_bytes(plan, keys), SERIALIZED_KEY)
-    return entries
+    deleted = [key_bytes(plan, keys) for inputs_before, keys in plan.deletions if from_input < inputs_before]
+    return entries.without(united(deleted), SERIALIZED_KEY) if deleted else entries
 
 
 def key_bytes(plan: OperatorPlan, keys: Rows, *more: str) -> Rows:

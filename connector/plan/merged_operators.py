@@ -25,7 +25,7 @@ from pyspark_savepoint.plan.keyed_edits import (
     united,
     with_states,
 )
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
 from pyspark_savepoint.statebackends.model.unify import united as united_serializers
 from pyspark_savepoint.statebackends.model.unify import united_meta
@@ -67,7 +67,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         united(rest) if rest else None,
     )
     planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.inputs)) for m in metas]
-    states = (*planned, *into.of_kind(OPERATOR))
+    states = States((*planned, *into.of_kind(OPERATOR)))
     return replace(
         into,
         states=states,

@@ -6,7 +6,7 @@ state that existed at that time. So every chain of calls is reduced to one list 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Protocol, runtime_checkable
@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.named import Named
 from pyspark_savepoint.statebackends.catalog.rows import known_as
 from pyspark_savepoint.statebackends.model.class_names import ClassRename
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
@@ -143,6 +144,22 @@ class PlannedState:
         return service_of(self.name)[1] if self.kind == TIMERS else ""
 
 
+def folded(name: str) -> Hashable:
+    """Return what names have in common that differ in upper and lower case alone."""
+    return "", name.casefold()
+
+
+class States(Named[PlannedState]):
+    """The states of an operator, by name in any case, by kind and name, and timers by their service."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def names(item: PlannedState) -> Iterable[Hashable]:
+        """Return the names by which a state is found."""
+        return dict.fromkeys(((item.kind, item.name), item.name, item.service or item.name, folded(item.name)))
+
+
 @dataclass(frozen=True)
 class OperatorPlan:
     """Plan of one operator of a savepoint. ``states`` is None until it is needed, as it requires reading headers.
@@ -157,7 +174,7 @@ class OperatorPlan:
     name: str | None = None
     base: Base | None = None
     default_max_parallelism: int = DEFAULT_LOWER_BOUND_MAX_PARALLELISM
-    states: tuple[PlannedState, ...] | None = None
+    states: States | None = None
     key_serializer: TypeSerializer | None = None
     compressed: bool = False
     raw_timers: bool = False
@@ -205,6 +222,14 @@ class OperatorPlan:
         """Return the planned states of some kinds, in order."""
         return [state for state in self.states or () if state.kind in kinds]
 
+    def state(self, kind: str, name: str) -> PlannedState | None:
+        """Return the planned state of a kind and name. Timers, keyed and operator state have names of their own."""
+        return next(iter(self.states.called((kind, name))), None) if self.states is not None else None
+
+    def called(self, name: object) -> list[PlannedState]:
+        """Return the planned states of a name, and the queues of a timer service."""
+        return self.states.called(name) if self.states is not None and isinstance(name, str) else []
+
     def of_new_class(self, serializer: TypeSerializer) -> TypeSerializer:
         """Return a serializer of the base with the new names of classes."""
         return reduce(lambda one, rename: rename.serializer(one), self.class_renames, serializer)
@@ -226,12 +251,11 @@ class OperatorPlan:
 
         Its keys have the type of the operator's; only where it is all keyed state, options may give them another.
         """
-        # Timers, keyed state and operator state have separate sets of names.
-        by_name = {(old.name, old.kind): old for old in self.states or ()}
+        kept = self.states or States()
         for new in states:
-            existing = by_name.get((new.name, new.kind))
+            existing = self.state(new.kind, new.name)
             if existing is not None and updates:
-                by_name[new.name, new.kind] = replace(existing, updates=(*existing.updates, len(self.inputs)))
+                kept = kept.with_replaced((existing, replace(existing, updates=(*existing.updates, len(self.inputs)))))
                 continue
             if existing is not None and not replaces:
                 raise StateExistsError(
@@ -243,8 +267,8 @@ class OperatorPlan:
                     else "update_state changes the keys of the rows, with_state replaces all of it, "
                     f"remove_state({new.name!r}) removes it first",
                 )
-            by_name[new.name, new.kind] = replace(new, from_input=len(self.inputs))
-        kept = list(by_name.values())
+            planned = replace(new, from_input=len(self.inputs))
+            kept = kept.with_added(planned) if existing is None else kept.with_replaced((existing, planned))
         serializer, compressed = self.key_serializer, self.compressed
         if isinstance(state_input.descriptor, KeyedDescriptor):
             if state_input.spec.compression is not None:
@@ -261,22 +285,22 @@ class OperatorPlan:
     def without_state(self, name: str) -> OperatorPlan:
         """Remove a state, or both queues of a timer service."""
         doomed = self._find(name)
-        return self._edited([s for s in self.states or () if s not in doomed], {state.kind for state in doomed})
+        return self._edited((self.states or States()).without(*doomed), {state.kind for state in doomed})
 
     def with_renamed_state(self, old: str, new: str) -> OperatorPlan:
         """Rename a state or a timer service; raise StateExistsError if the name is taken."""
         matches = self._find(old)
         expect_name(new, self.label)
-        renamed = [_renamed(state, old, new) if state in matches else state for state in self.states or ()]
-        names = [(state.name, state.kind) for state in renamed]
-        if len(set(names)) < len(names):
+        renamed = [(state, _renamed(state, old, new)) for state in matches]
+        states = (self.states or States()).with_replaced(*renamed)
+        if any(len(states.called((state.kind, state.name))) > 1 for _, state in renamed):
             raise StateExistsError(
                 f"the operator has a state {new!r} already",
                 operator=self.label,
                 state=old,
                 remedy=f"give it another name, or remove the other first: remove_state({new!r})",
             )
-        return self._edited(renamed, {state.kind for state in matches})
+        return self._edited(states, {state.kind for state in matches})
 
     def with_deleted_keys(self, keys: Rows) -> OperatorPlan:
         """Delete keys from all keyed states and timers that exist now."""
@@ -286,13 +310,13 @@ class OperatorPlan:
         """Rewrite state of these kinds, with all entries unchanged."""
         return replace(self, edited=self.edited | set(kinds))
 
-    def _edited(self, states: list[PlannedState], kinds: set[str]) -> OperatorPlan:
-        return replace(self, states=tuple(states), edited=self.edited | kinds)
+    def _edited(self, states: States, kinds: set[str]) -> OperatorPlan:
+        return replace(self, states=states, edited=self.edited | kinds)
 
     def _find(self, name: str) -> list[PlannedState]:
-        if not any(state.name == name for state in self.states or ()):
+        matches = self.called(name)
+        if not any(state.name == name for state in matches):
             expect_name(name, self.label)
-        matches = [state for state in self.states or () if name in (state.name, state.service)]
         if not matches:
             names = dict.fromkeys(state.service or state.name for state in self.states or ())
             raise StateNotFoundError(

@@ -35,7 +35,7 @@ from pyspark_savepoint.plan.keyed_edits import (
     united,
     with_states,
 )
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
 from pyspark_savepoint.plan.state_inputs import parsed_spec
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import (
@@ -366,7 +366,7 @@ class _Moves:
         states = [PlannedState(TIMERS if is_timer(meta) else KEYED, meta, meta.name, number) for meta in metas]
         return replace(
             plan,
-            states=(*states, *kept),
+            states=States((*states, *kept)),
             inputs=(*plan.inputs, state_input),
             key_serializer=new,
             deletions=(),

@@ -20,8 +20,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_options, with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
+from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.model.class_names import ClassRename, may_name_classes, names_in, traces_of
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, STATE, VALUE
 from pyspark_savepoint.statebackends.model.key_codec import shown_key
@@ -143,7 +143,7 @@ def with_renamed_class(
             expected=", ".join(sorted(own)[:10]) or "a savepoint with classes of the job",
             remedy=did_you_mean(rename.old, own) if own else "its values have built-in types, which need no new name",
         )
-    return replace(plan, operators=tuple(changed.get(id(one), one) for one in plan.operators))
+    return replace(plan, operators=Operators(changed.get(id(one), one) for one in plan.operators))
 
 
 def _rename(old: object, new: object) -> ClassRename:
@@ -188,7 +188,7 @@ def _renamed(engine: Engine, plan: OperatorPlan, rename: ClassRename) -> Operato
         )
     edited = replace(
         plan,
-        states=tuple(states),
+        states=States(states),
         key_serializer=key,
         edited=plan.edited | kinds,
         class_renames=(*plan.class_renames, rename),

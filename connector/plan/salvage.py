@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damage_of
 from pyspark_savepoint.statebackends.surveys.survey import to_batch
 
@@ -43,7 +43,7 @@ def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> S
             remedy="write(path), or the command cp, copies it as it is",
         )
     damaged = {operator.identifier: damage for operator, damage in found if damage.rows}
-    operators = tuple(
+    operators = Operators(
         _left(operator, damaged[operator.identifier]) if operator.identifier in damaged else operator
         for operator in plan.operators
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
@@ -15,11 +14,24 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import rehashed
-from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, expect_rows
+from pyspark_savepoint.plan.named import Named
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows
 from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
+
+
+class Operators(Named[OperatorPlan]):
+    """The operators of a savepoint, by their ids and by the uids of their identifiers."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def names(item: OperatorPlan) -> Iterable[Hashable]:
+        """Return the names by which an operator is found."""
+        uid = item.identifier.uid
+        return (item.identifier.operator_id,) if uid is None else (item.identifier.operator_id, uid)
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +41,7 @@ class SavepointPlan:
     ``state_backend`` is that of the job that restores it, if it is known.
     """
 
-    operators: tuple[OperatorPlan, ...] = ()
+    operators: Operators = field(default_factory=Operators)
     bases: tuple[CheckpointMetadata, ...] = ()
     max_parallelism: int = DEFAULT_MAX_PARALLELISM
     state_backend: str | None = None
@@ -45,30 +57,18 @@ class SavepointPlan:
         for operator in snapshot.operators:
             identifier = OperatorIdentifier(operator.operator_id, operator.uid)
             plans.append(OperatorPlan(identifier, operator.name, Base(snapshot, operator, path, options)))
-        return cls(tuple(plans), (snapshot.metadata,), usual_max_parallelism(snapshot.operators))
+        return cls(Operators(plans), (snapshot.metadata,), usual_max_parallelism(snapshot.operators))
 
     def find(self, named: OperatorRef) -> OperatorPlan | None:
         """Return the operator with a uid or uid hash, or None.
 
         While identifiers change, an operator that had the name from the beginning precedes one that got it.
         """
-        by_id, by_uid = self._index
-        found = by_id.get(identifier_of(named).operator_id)
-        # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
-        return by_uid.get(named) if found is None and isinstance(named, str) else found
-
-    @cached_property
-    def _index(self) -> tuple[Mapping[OperatorID, OperatorPlan], Mapping[str, OperatorPlan]]:
-        """The operators by their ids and by the uids of their identifiers: of several, the one to find."""
-        by_id: dict[OperatorID, OperatorPlan] = {}
-        by_uid: dict[str, OperatorPlan] = {}
-        for operator in self.operators:
-            known = by_id.setdefault(operator.identifier.operator_id, operator)
-            if known.renamed and not operator.renamed:
-                by_id[operator.identifier.operator_id] = operator
-            if operator.identifier.uid is not None:
-                by_uid.setdefault(operator.identifier.uid, operator)
-        return by_id, by_uid
+        found = self.operators.called(identifier_of(named).operator_id)
+        if not found and isinstance(named, str):
+            # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
+            return next(iter(self.operators.called(named)), None)
+        return next((one for one in found if not one.renamed), next(iter(found), None))
 
     def operator(self, named: OperatorRef) -> OperatorPlan:
         """Return the operator with a uid or uid hash; raise OperatorNotFoundError, which names the nearest."""
@@ -85,7 +85,7 @@ class SavepointPlan:
 
     def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:
         """Return an operator without state."""
-        return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=())
+        return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=States())
 
     def taken(self, other: SavepointPlan, named: OperatorRef) -> SavepointPlan:
         """Add an operator of another savepoint."""
@@ -100,21 +100,20 @@ class SavepointPlan:
                     operator=operator.label,
                     remedy="remove_operator removes it first; with_state replaces or adds one of its states",
                 )
-        return replace(self, operators=(*self.operators, *operators))
+        return replace(self, operators=self.operators.with_added(*operators))
 
-    def _with(self, other: SavepointPlan, operators: tuple[OperatorPlan, ...]) -> SavepointPlan:
+    def _with(self, other: SavepointPlan, operators: Iterable[OperatorPlan]) -> SavepointPlan:
         """Add operators of another plan, and what its snapshots are."""
         plan = self.with_new(*operators)
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
     def with_changed(self, old: OperatorPlan, new: OperatorPlan) -> SavepointPlan:
         """Replace the plan of one operator."""
-        return replace(self, operators=tuple(new if operator is old else operator for operator in self.operators))
+        return replace(self, operators=self.operators.with_replaced((old, new)))
 
     def without(self, *operators: OperatorPlan) -> SavepointPlan:
         """Leave operators out."""
-        gone = {id(operator) for operator in operators}
-        return replace(self, operators=tuple(other for other in self.operators if id(other) not in gone))
+        return replace(self, operators=self.operators.without(*operators))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
         """Change the identifier of an operator; another operator may have it until its own is changed."""
@@ -157,7 +156,7 @@ class SavepointPlan:
                 raise OptionError(
                     "key_hashes are given for an operator whose max parallelism stays", operator=operator.label
                 )
-        operators = tuple(
+        operators = Operators(
             rehashed(plan, number, hashes.get(plan.identifier)) if plan.identifier in chosen else plan
             for plan in self.operators
         )
@@ -168,7 +167,7 @@ class SavepointPlan:
         based = [plan.base.operator for plan in self.operators if plan.base is not None]
         moved = iter(with_prefix(based, old, new))
         operators = (plan if plan.base is None else _relocated(plan, plan.base, next(moved)) for plan in self.operators)
-        return replace(self, operators=tuple(operators))
+        return replace(self, operators=Operators(operators))
 
 
 def _relocated(plan: OperatorPlan, base: Base, moved: OperatorState) -> OperatorPlan:

@@ -144,9 +144,9 @@ def add_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
 def expect_updatable(plan: OperatorPlan, names: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise an error unless rows can be laid over states: they exist, their elements have keys, their types stay."""
     changing = sorted(TYPE_OPTIONS & set(to_options(options)))
-    existing = {state.name: state for state in plan.states or () if state.kind != TIMERS}
     for name in names:
         expect_name(name, plan.label)
+        existing = [state for state in plan.called(name) if state.name == name and state.kind != TIMERS]
         if changing:
             raise OptionError(
                 f"option {changing[0]!r} cannot change a state of which other keys keep what they have",
@@ -154,22 +154,23 @@ def expect_updatable(plan: OperatorPlan, names: Sequence[str], options: Mapping[
                 state=name,
                 remedy="leave it out; with_state(...) replaces the whole state, and can change its type",
             )
-        if name not in existing:
-            raise _no_state_to_update(plan, name, existing)
-        expect_keys(existing[name].meta, plan.label)
+        if not existing:
+            raise _no_state_to_update(plan, name)
+        expect_keys(existing[-1].meta, plan.label)
 
 
-def _no_state_to_update(plan: OperatorPlan, name: str, existing: Collection[str]) -> StateNotFoundError:
+def _no_state_to_update(plan: OperatorPlan, name: str) -> StateNotFoundError:
     if any(name == state.service for state in plan.of_kind(TIMERS)):
         return StateNotFoundError(
             f"{name!r} are timers, which have no values",
             operator=plan.label,
             remedy="remove_state removes timers, with_timers adds others",
         )
+    known = [state.name for state in plan.of_kind(KEYED, OPERATOR)]
     return StateNotFoundError(
         f"the operator has no state {name!r} to update",
         operator=plan.label,
-        remedy=f"{did_you_mean(name, existing)}; with_state(...) adds a state",
+        remedy=f"{did_you_mean(name, known)}; with_state(...) adds a state",
     )
 
 
@@ -191,9 +192,9 @@ def add_state(
     refuse_own(texts, ("state",))
     rows = expect_rows(engine, given, plan)
     plan = with_states(plan)
-    if not any(state.name == name for state in plan.states or ()):
+    existing = [state for state in plan.called(name) if state.name == name and state.kind != TIMERS]
+    if not existing:
         expect_name(name, plan.label)
-    existing = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     if existing and existing[0].kind == OPERATOR:
         kind = None if "kind" in texts else existing[0].meta.state_type.lower()
         spec = parsed_spec(engine, plan, OPERATOR_STATE, texts, state=name, kind=kind)
@@ -265,7 +266,7 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     A row is found by its key and session, or by its state window. A row of another window fails the write, as does one
     with another state window than its session has.
     """
-    merging = [state for state in plan.states or () if state.kind == KEYED and state.name in MERGING]
+    merging = [state for name in MERGING if (state := plan.state(KEYED, name)) is not None]
     if not merging or WINDOW_COLUMN not in rows.schema.names:
         return rows
     state = merging[0]
@@ -301,7 +302,7 @@ def _add_python(
             operator=plan.label,
             remedy="declare the types of its values with option 'pyTypes'",
         )
-    (old,) = (state for state in plan.states or () if state.name == name and state.kind != TIMERS)
+    (old,) = (state for state in plan.called(name) if state.name == name and state.kind != TIMERS)
     window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
     column = _only_state_column(rows.schema.names, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))

@@ -156,6 +156,10 @@ class SparkRows:
         """Return the rows with the columns of another table, NULL where it has no such value."""
         return SparkRows(self.frame.join(other.frame, column, "left"))
 
+    def held(self) -> SparkRows:
+        """Return the same rows: Spark decides what it reads again."""
+        return self
+
     def collected(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries, with the values that rows of Arrow have: moments have their zone."""
         rows: list[dict[str, Any]] = self.frame.toArrow().to_pylist()

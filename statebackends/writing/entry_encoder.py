@@ -135,14 +135,20 @@ class EntryEncoder:
 #: The place of an entry among those of an operator: its state's number, its key and namespace.
 PLACE = "__savepoint_place"
 PLACES = pa.schema([pa.field(PLACE, pa.binary())])
+ORDER = "__savepoint_order"
+ORDERED_PLACES = PLACES.append(pa.field(ORDER, pa.int32()))
 
 
 @dataclass(frozen=True)
 class PlacedRows:
-    """Function for ``mapInArrow`` from rows to the places of their entries, whether they have a value or not."""
+    """Function for ``mapInArrow`` from rows to the places of their entries, whether they have a value or not.
+
+    ``order`` is the number of their table: of several, the last has the values that stay.
+    """
 
     rows: DescribedRows
     numbers: tuple[int, ...]
+    order: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the places that all rows have in each state."""
@@ -151,7 +157,21 @@ class PlacedRows:
             _, key, _ = form.rows(batch)
             for number in self.numbers:
                 places = entry_keys(np.full(len(batch), number, np.int32), key)
-                yield pa.RecordBatch.from_arrays([places], schema=PLACES)
+                order = pa.array(np.full(len(batch), self.order, np.int32))
+                yield pa.RecordBatch.from_arrays([places, order], schema=ORDERED_PLACES)
+
+
+@dataclass(frozen=True)
+class LaterPlaces:
+    """Function for ``mapInArrow`` from places to those of tables after one."""
+
+    order: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the places, as :data:`PLACES`."""
+        for batch in batches:
+            later = batch.filter(pc.greater(batch.column(ORDER), self.order))
+            yield later.select(PLACES.names)
 
 
 @dataclass(frozen=True)
@@ -231,16 +251,42 @@ class DeletionEncoder:
         """Yield a row for every key, with its key group."""
         for batch in self.keys(batches):
             key = batch.column(SERIALIZED_KEY)
-            offsets, data = binary_parts(key)
-            at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=self.options)
-            groups = key_groups_for_hashes(self.serializer.java_hash(self.serializer.decode(at)), self.max_parallelism)
+            groups = _groups_of(self.serializer, key, self.max_parallelism, self.options)
             columns = [
                 fixed_array(pa.int32(), np.full(len(batch), DELETED, np.int32)),
-                fixed_array(pa.int32(), groups.astype(np.int32)),
+                groups,
                 key,
                 binary_array(pa.binary(), np.zeros(len(batch) + 1, np.int64), np.empty(0, np.uint8)),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+
+
+@dataclass(frozen=True)
+class RegroupByKey:
+    """Function for ``mapInArrow`` from entries with their keys to those of the key groups of another max parallelism.
+
+    ``options`` decode keys for their hash codes.
+    """
+
+    serializer: TypeSerializer
+    max_parallelism: int
+    options: DecodeOptions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the entries, as :data:`ENTRIES`."""
+        for batch in batches:
+            columns = {name: batch.column(name) for name in ENTRIES.names}
+            keys = batch.column(SERIALIZED_KEY)
+            columns[KEY_GROUP] = _groups_of(self.serializer, keys, self.max_parallelism, self.options)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=ENTRIES)
+
+
+def _groups_of(serializer: TypeSerializer, keys: pa.Array, limit: int, options: DecodeOptions) -> pa.Array:
+    """Return the key groups of keys that are given as bytes."""
+    offsets, data = binary_parts(keys)
+    at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
+    hashes = serializer.java_hash(serializer.decode(at))
+    return fixed_array(pa.int32(), key_groups_for_hashes(hashes, limit).astype(np.int32))
 
 
 @dataclass(frozen=True)

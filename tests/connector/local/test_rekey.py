@@ -351,3 +351,25 @@ def test_rows_that_make_no_keys(
 def test_lists_have_no_rows(shop: Path) -> None:
     with pytest.raises(OptionError, match="a list is one entry"):
         pyspark_savepoint.open(shop).rekey("accounts", {"recent_amounts": lambda batch: batch["key"]})
+
+
+def test_max_parallelism_and_keys_change_in_either_order(shop: Path, tmp_path: Path) -> None:
+    """Entries, timers and their key groups are the same; so are those of operators that were merged before."""
+    base = pyspark_savepoint.open(shop)
+
+    def rekeyed(savepoint: LocalSavepoint) -> LocalSavepoint:
+        return savepoint.rekey("accounts", types={"key": "STRING"})
+
+    written = [
+        rekeyed(base.with_max_parallelism(512)).write(tmp_path / "before"),
+        rekeyed(base).with_max_parallelism(512).write(tmp_path / "after"),
+        rekeyed(base).with_max_parallelism(256).with_max_parallelism(512).write(tmp_path / "twice"),
+    ]
+    for table in ("keyed_state", "timers"):
+        one, *others = (
+            sorted(map(repr, savepoint.table(table, "accounts", include_key_group=True).rows()))  # type: ignore[arg-type]
+            for savepoint in written
+        )
+        assert others == [one, one]
+    assert {operator.max_parallelism for operator in written[1].plan.operators} == {512}
+    assert {row["status"] for row in written[1].verify().rows()} == {"ok"}

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.plan.savepoint_plan import Operators
 from pyspark_savepoint.statebackends.catalog.statements import literal, name_tables
 
 pytestmark = pytest.mark.spark
@@ -411,7 +412,7 @@ def test_hostile_names_are_escaped_and_bounded(spark: Any, savepoint: Savepoint)
     parsed(shown)
     assert "(not written yet)" in repr(changed)
     plan = savepoint.plan
-    many = replace(plan, operators=plan.operators * 20)
+    many = replace(plan, operators=Operators([*plan.operators] * 20))
     assert "90 more operators" in text_tree(many, "/x")
     assert f"{7 * 20 - MAX_OPERATORS} more operators" in "".join(parsed(html_tree(many, None, {})).text)
 
