@@ -51,6 +51,8 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import Kryo
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair
+from pyspark_savepoint.statebackends.model.descriptors import service_of
+from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -110,7 +112,7 @@ class OperatorDescription:
     source that ``is_inlined`` runs inside an operator with several inputs: no job vertex lists it, so Flink restores no
     state of it. ``keyed_states`` and ``operator_states`` are None if unknown; ``key`` is None if the operator is not
     keyed, or if that is unknown; ``key_text`` is its type as a listing shows it. ``max_parallelism`` is None unless the
-    job sets it.
+    job sets it. ``timers`` are the services of its timers, None if they are unknown.
     """
 
     label: str
@@ -126,6 +128,7 @@ class OperatorDescription:
     keyed_states: Mapping[str, StateDescription] | None = None
     operator_states: Mapping[str, StateDescription] | None = None
     key_text: str | None = None
+    timers: frozenset[str] | None = None
 
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
@@ -184,6 +187,8 @@ class RegisteredStates:
     keys: tuple[TypeSerializer, ...] = ()
     keyed: StateMetas = field(default_factory=dict)
     operator: StateMetas = field(default_factory=dict)
+    #: The services of timers; None if only the timers themselves say them, which are not read.
+    timers: frozenset[str] | None = frozenset()
 
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
@@ -200,7 +205,8 @@ def registered_states(opened: OpenOperator) -> RegisteredStates:
     headers = opened.keyed.headers
     keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
     keyed = _by_name(meta for header in headers for meta in header.states if is_key_value(meta))
-    return RegisteredStates(keys, keyed, _by_name(opened.operator_states))
+    services = frozenset(service_of(meta.name)[1] for header in headers for meta in header.states if is_timer(meta))
+    return RegisteredStates(keys, keyed, _by_name(opened.operator_states), None if opened.raw_timers else services)
 
 
 def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
@@ -228,6 +234,7 @@ def from_snapshot(savepoint: Snapshot) -> JobDescription:
                 key=states.keys[-1] if states.keys else None,
                 keyed_states={name: _describe(metas[-1]) for name, metas in states.keyed.items()},
                 operator_states={name: _describe(metas[-1]) for name, metas in states.operator.items()},
+                timers=states.timers,
             )
         )
     return JobDescription(tuple(operators), notes=("the job does not set max parallelism",))

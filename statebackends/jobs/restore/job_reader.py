@@ -316,6 +316,7 @@ def _of_schema(states: list[Any], label: str, read: TypeReader) -> dict[str, Any
     """Return key and states of an operator in the file that ``schema --file`` writes, which has all of its states."""
     keyed: dict[str, StateDescription] = {}
     of_operator: dict[str, StateDescription] = {}
+    timers: set[str] = set()
     arguments: dict[str, Any] = {"keyed_states": keyed, "operator_states": of_operator}
     for state in states:
         if not isinstance(state, Mapping) or not all(isinstance(state.get(name), str) for name in SCHEMA_FIELDS):
@@ -331,8 +332,11 @@ def _of_schema(states: list[Any], label: str, read: TypeReader) -> dict[str, Any
             of_operator[name] = _listed(name, kind, text, read, key=key)
             continue
         arguments |= {"key": key, "key_text": state.get("key")}
-        if table != "timers":
+        if table == "timers":
+            timers.add(name.rpartition(" ")[2])  # after the domain: event user-timers
+        else:
             keyed[name] = _listed(name, kind, text, read, namespace=namespace)
+    arguments["timers"] = frozenset(timers)
     if not keyed and arguments.get("key") is None and any(state["table"] == "timers" for state in states):
         arguments["keyed_states"] = None  # keyed, by a key that no text describes
     return arguments

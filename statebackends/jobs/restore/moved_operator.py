@@ -14,8 +14,8 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 def moved_to(savepoint: Snapshot, state: OperatorState, empty: Sequence[OperatorDescription]) -> str | None:
     """Return how an operator gets the id of one of the job's that begin empty; None if it is none of them.
 
-    It is one of these if it alone has states of the same names and kinds and the same type of key, else if its uid or
-    name is similar.
+    It is one of these if it alone has states of the same names and kinds, the same type of key and timers of the same
+    services, else if its uid or name is similar.
     """
     new = _of_same_states(savepoint, state, empty) or _of_similar_name(state, empty)
     if new is None:
@@ -44,6 +44,7 @@ def _of_same_states(
         if {(new.name, new.kind) for new in (one.keyed_states or {}).values()} == keyed
         and {(new.name, new.kind) for new in (one.operator_states or {}).values()} == others
         and (one.key is None or one.key.flink_type in keys)
+        and (one.timers is None or registered.timers in (None, one.timers))
     ]
     return alike[0] if len(alike) == 1 else None
 

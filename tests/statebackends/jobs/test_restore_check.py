@@ -94,6 +94,13 @@ def test_an_operator_that_moved_is_recognised_by_its_states(shop: Snapshot) -> N
     ]
     row = only(check_restore(shop, replace(described, operators=tuple(moved))), Verdict.FAILS)
     assert row.remedy == "if this is 'ledger' of the job: change_operator_identifier('accounts', 'ledger')"
+    # Two with the same states are told by their timers.
+    twin = replace(
+        next(one for one in moved if one.uid == "ledger"), uid="twin", label="'twin'",
+        ids=OperatorIDPair(OperatorID.from_uid("twin"), "uid"), timers=frozenset({"window-timers"}),
+    )  # fmt: skip
+    row = only(check_restore(shop, replace(described, operators=(*moved, twin))), Verdict.FAILS)
+    assert row.remedy == "if this is 'ledger' of the job: change_operator_identifier('accounts', 'ledger')"
     other = [replace(one, key=None, keyed_states={}) if one.uid == "ledger" else one for one in moved]
     row = only(check_restore(shop, replace(described, operators=tuple(other))), Verdict.FAILS)
     assert row.remedy == "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
