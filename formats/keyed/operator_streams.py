@@ -46,7 +46,6 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.key_group_reader import read_extent
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata.key_groups import read_longs
 from pyspark_savepoint.formats.metadata.operator_handles import (
     AnyChannelStateHandle,
     ChannelStateHandle,
@@ -56,6 +55,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.structs import LONGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +270,7 @@ def channels_of(handles: Iterable[AnyChannelStateHandle]) -> Iterator[Channel]:
         for _ in range(view.read_count("channels", each=20)):
             index, number = view.read_i32("a gate or partition index"), view.read_i32("a channel index")
             view.read_i64("a size")
-            offsets = read_longs(view, view.read_count("buffers", each=8), "offsets of buffers")
+            offsets = LONGS.read(view, "buffers")
             yield Channel(handle.subtask_index, index, number, offsets, handle.delegate)
         if view.remaining:
             view.fail("the end of the offsets of channel state", f"{view.remaining} more bytes")

@@ -35,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
@@ -42,50 +43,105 @@ from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_ja
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.metadata.keyed_handles import (
+    KEYED_HANDLE,
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
     KeyedStateHandle,
-    read_keyed_handle,
-    write_keyed_handle,
 )
 from pyspark_savepoint.formats.metadata.manifest import NO_COPIES, Manifest, Origin, split_manifest, with_manifest
 from pyspark_savepoint.formats.metadata.operator_handles import (
-    INPUT,
-    OUTPUT,
+    INPUT_CHANNELS,
+    OPERATOR_HANDLE,
+    OUTPUT_CHANNELS,
     AnyChannelStateHandle,
+    AnyChannelStateHandles,
+    ChannelStateHandle,
     OperatorStateHandle,
-    read_channel_handles,
-    read_operator_handle,
-    write_channel_handles,
-    write_operator_handle,
 )
-from pyspark_savepoint.formats.metadata.stream_handles import (
-    ByteStreamStateHandle,
-    StreamStateHandle,
-    read_stream_handle,
-    write_stream_handle,
+from pyspark_savepoint.formats.metadata.stream_handles import STREAM_HANDLE, ByteStreamStateHandle, StreamStateHandle
+from pyspark_savepoint.formats.structs import (
+    BLOB,
+    I32,
+    I64,
+    UTF,
+    VERSION,
+    Encoding,
+    Struct,
+    after,
+    at_least,
+    at_most,
+    by_version,
+    constant,
+    many,
+    of,
+    optional,
+    part,
+    sized,
+    struct,
+    struct_with_dict,
+    versioned,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class MasterState:
+class MetadataVersion:
+    """A version of the format: the releases that write it, and what other modules ask of it."""
+
+    releases: str
+    has_properties: bool
+    has_names: bool
+    has_typed_channels: bool
+
+
+#: The first versions that have what version 2 does not have.
+COORDINATORS, PROPERTIES, NAMES, TYPED_CHANNELS = 3, 4, 5, 6
+VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
+    {
+        number: MetadataVersion(releases, number >= PROPERTIES, number >= NAMES, number >= TYPED_CHANNELS)
+        for number, releases in enumerate(("1.3 to 1.10", "1.11 to 1.15", "1.16 to 1.20", "2.0", "2.1 to 2.3"), 2)
+    }
+)
+HEADER_MAGIC_NUMBER = 0x4960672D
+MASTER_STATE_MAGIC_NUMBER = 0xC96B1696 - (1 << 32)
+FULLY_FINISHED = -1
+NULL_PROPERTIES = bytes.fromhex("aced000570")
+
+
+@struct
+class MasterState(Struct):
     """State of a hook in the job manager. Flink: ``MasterState``."""
 
-    version: int
-    name: str
-    data: bytes = field(repr=False)
+    version: int = part(I32, "a version")
+    name: str = part(UTF, "a name")
+    data: bytes = part(BLOB, "a master state", shown=False)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSubtaskState:
+MASTER_STATE = after(
+    [constant(I32, MASTER_STATE_MAGIC_NUMBER, "the magic number of a master state")],
+    sized(of(MasterState), "a master state"),
+)
+OPERATOR_STATE = optional(OPERATOR_HANDLE, at_most(1), "operator state handles")
+#: An unused duration, and the number of non-partitioned states, which Flink dropped in 1.4.
+LEGACY = (constant(I64, -1, "a duration"), constant(I32, 0, "the number of legacy states"))
+
+
+@struct
+class OperatorSubtaskState(Struct):
     """The state of one subtask; a finished subtask has none."""
 
-    managed_operator_state: OperatorStateHandle | None = None
-    raw_operator_state: OperatorStateHandle | None = None
-    managed_keyed_state: KeyedStateHandle | None = None
-    raw_keyed_state: KeyedStateHandle | None = None
-    input_channel_state: tuple[AnyChannelStateHandle, ...] = ()
-    result_subpartition_state: tuple[AnyChannelStateHandle, ...] = ()
+    # Most subtasks have no operator state, and keyed state alone: a snapshot may have hundreds of thousands.
+    managed_operator_state: OperatorStateHandle | None = part(
+        by_version({2: after(LEGACY, OPERATOR_STATE), COORDINATORS: OPERATOR_STATE}), default=None, zeros=2
+    )
+    raw_operator_state: OperatorStateHandle | None = part(OPERATOR_STATE, default=None)
+    managed_keyed_state: KeyedStateHandle | None = part(KEYED_HANDLE.optional, default=None)
+    raw_keyed_state: KeyedStateHandle | None = part(KEYED_HANDLE.optional, default=None, zeros=3)
+    input_channel_state: AnyChannelStateHandles = part(
+        INPUT_CHANNELS, "channel state handles", since=COORDINATORS, absent=(), default=()
+    )
+    result_subpartition_state: AnyChannelStateHandles = part(
+        OUTPUT_CHANNELS, "channel state handles", since=COORDINATORS, absent=(), default=()
+    )
     is_finished: bool = False
 
     @property
@@ -111,23 +167,48 @@ class OperatorSubtaskState:
 FINISHED_SUBTASK = OperatorSubtaskState(is_finished=True)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorState:
+TEXT: Encoding[str | None] = Encoding(
+    lambda view, what: view.read_utf(what) or None, lambda out, text: out.write_utf(text or ""), 2
+)
+OPERATOR_ID = Encoding(lambda view, _: OperatorID.read(view), lambda out, one: one.write(out), 16)
+
+
+def _check_parallelism(view: DataInputView, *values: Any) -> None:
+    parallelism, max_parallelism = values[-2:]
+    if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        view.position -= 8
+        expected = f"1 <= parallelism <= max parallelism <= {UPPER_BOUND_MAX_PARALLELISM}"
+        view.fail(expected, f"parallelism {parallelism}, max parallelism {max_parallelism}")
+
+
+def _read_coordinator(view: DataInputView, _: str) -> ByteStreamStateHandle | None:
+    handle = STREAM_HANDLE.optional.read(view, "")
+    if handle is not None and not isinstance(handle, ByteStreamStateHandle):
+        view.fail("coordinator state inline (type 1) or none", type(handle).__name__)
+    return handle
+
+
+@struct
+class OperatorState(Struct):
     """State of one operator: its coordinator's, and that of each subtask that reported any.
 
     ``name`` and ``uid`` are known from metadata version 5 on. A fully finished operator has no subtasks.
-    ``chain_length`` is an unused field of version 2, kept so that writing gives the same bytes.
+    ``chain_length`` is an unused field of version 2, kept so that writing gives the same bytes. Subtasks follow these
+    fields (``_read_subtasks``).
     """
 
-    operator_id: OperatorID
-    parallelism: int
-    max_parallelism: int
-    name: str | None = None
-    uid: str | None = None
-    coordinator_state: ByteStreamStateHandle | None = None
+    order = ("name", "uid", "operator_id", "parallelism", "max_parallelism", "chain_length", "coordinator_state")
+    operator_id: OperatorID = part(OPERATOR_ID)
+    parallelism: int = part(I32, "parallelism")
+    max_parallelism: int = part(I32, "max parallelism", check=_check_parallelism)
+    name: str | None = part(TEXT, "an operator's name", since=NAMES, droppable=True, default=None)
+    uid: str | None = part(TEXT, "an operator's uid", since=NAMES, droppable=True, default=None)
+    coordinator_state: ByteStreamStateHandle | None = part(
+        Encoding(_read_coordinator, STREAM_HANDLE.optional.write, 1), since=COORDINATORS, default=None
+    )
     subtasks: Mapping[int, OperatorSubtaskState] = field(default_factory=dict)
     is_fully_finished: bool = False
-    chain_length: int = 1
+    chain_length: int = part(I32, "the chain length", until=COORDINATORS - 1, absent=1, droppable=True, default=1)
 
     @property
     def coordinator_state_size(self) -> int:
@@ -146,8 +227,107 @@ class OperatorState:
         return f"{named} ({self.operator_id})" if named else str(self.operator_id)
 
 
-@dataclass(frozen=True)
-class CheckpointMetadata:
+def _read_operator(view: DataInputView, version: int) -> OperatorState:
+    start = view.position
+    try:
+        operator = of(OperatorState).at(version).read(view, "")
+        subtasks = _read_subtasks(view, version, operator)
+        if subtasks is None and operator.coordinator_state is not None:
+            view.fail("no coordinator state of a finished operator", operator.coordinator_state)
+        return replace(operator, subtasks=subtasks or {}, is_fully_finished=subtasks is None)
+    except SavepointError as error:
+        raise error.with_facts(operator=_label_at(view, start, version)) from None
+
+
+def _label_at(view: DataInputView, start: int, version: int) -> str | None:
+    """Return the label of the operator that begins there; None if its bytes do not go as far as its id."""
+    view.position = start
+    try:
+        name, uid = (TEXT.read(view, "") if version >= NAMES else None for _ in range(2))
+        return OperatorState(OperatorID.read(view), 1, 1, name=name, uid=uid).label
+    except SavepointError:
+        return None
+
+
+def _write_operator(out: DataOutputView, operator: OperatorState, version: int) -> None:
+    if version < COORDINATORS:
+        _require_no_newer_state(operator)
+    of(OperatorState).at(version).write(out, operator)
+    if operator.is_fully_finished:
+        out.write_i32(FULLY_FINISHED)
+        return
+    out.write_i32(len(operator.subtasks))
+    write = of(OperatorSubtaskState).at(version).write
+    for index, subtask in operator.subtasks.items():
+        out.write_i32(-index - 1 if subtask.is_finished else index)
+        if not subtask.is_finished:
+            write(out, subtask)
+
+
+def _require_no_newer_state(operator: OperatorState) -> None:
+    """Raise UnsupportedVersionError if version 2 cannot represent the state, instead of losing it."""
+    states = operator.subtasks.values()
+    finished = operator.is_fully_finished or any(state.is_finished for state in states)
+    channels = any(state.input_channel_state or state.result_subpartition_state for state in states)
+    if finished or channels or operator.coordinator_state is not None:
+        raise UnsupportedVersionError(
+            "version 2 of the metadata format cannot hold coordinator state, channel state or finished subtasks",
+            operator=operator.label,
+            remedy="write version 3 or later",
+        )
+
+
+def _read_subtasks(
+    view: DataInputView, version: int, operator: OperatorState
+) -> dict[int, OperatorSubtaskState] | None:
+    """Read subtasks by index in the order of the file; None for a fully finished operator."""
+    may_finish, parallelism = version >= COORDINATORS, operator.parallelism
+    count = view.read_i32("the number of subtasks")
+    if count == FULLY_FINISHED and may_finish:
+        return None
+    if not 0 <= count <= parallelism:
+        view.position -= 4
+        view.fail(f"a number of subtasks from 0 to {parallelism}", count)
+    read = of(OperatorSubtaskState).at(version).read
+    subtasks: dict[int, OperatorSubtaskState] = {}
+    for _ in range(count):
+        index = view.read_i32("the index of a subtask")
+        finished = index < 0 and may_finish
+        index = -index - 1 if finished else index
+        if not 0 <= index < parallelism or index in subtasks:
+            view.position -= 4
+            view.fail(f"each subtask from 0 to {parallelism - 1} at most once", f"subtask {index}")
+        subtask = FINISHED_SUBTASK if finished else read(view, "")
+        if subtask.input_channel_state or subtask.result_subpartition_state:
+            subtask = _with_owner(subtask, index)
+        for handle in (subtask.managed_keyed_state, subtask.raw_keyed_state):
+            if handle is not None and handle.key_group_range.end >= operator.max_parallelism:
+                view.fail(f"key groups below {operator.max_parallelism}, the max parallelism", handle.key_group_range)
+        subtasks[index] = subtask
+    return subtasks
+
+
+def _with_owner(state: OperatorSubtaskState, index: int) -> OperatorSubtaskState:
+    """Return the state of a subtask with its index in handles of Flink 1.11, which do not have it."""
+
+    def owned(handles: AnyChannelStateHandles) -> AnyChannelStateHandles:
+        return tuple(
+            replace(one, subtask_index=index) if isinstance(one, ChannelStateHandle) and not one.has_subtask else one
+            for one in handles
+        )
+
+    return replace(
+        state,
+        input_channel_state=owned(state.input_channel_state),
+        result_subpartition_state=owned(state.result_subpartition_state),
+    )
+
+
+OPERATOR = versioned(_read_operator, _write_operator, 29)
+
+
+@struct_with_dict
+class CheckpointMetadata(Struct):
     """Content of the whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
 
     ``checksums`` are those of the savepoint's files, ``origin`` is the snapshot that this one is a copy of, and
@@ -155,11 +335,18 @@ class CheckpointMetadata:
     (``manifest``).
     """
 
-    version: int
-    checkpoint_id: int
-    master_states: tuple[MasterState, ...] = ()
-    operators: tuple[OperatorState, ...] = ()
-    properties: bytes = field(default=b"", repr=False)
+    version: int = part(VERSION)
+    checkpoint_id: int = part(at_least(I64, 0, "{} from 0 on"), "a checkpoint id")
+    master_states: tuple[MasterState, ...] = part(many(MASTER_STATE), "master states", default=())
+    operators: tuple[OperatorState, ...] = part(many(OPERATOR), "operators", default=())
+    properties: bytes = part(
+        Encoding(lambda view, _: skip_java_object(view), lambda out, one: out.write(one or NULL_PROPERTIES), 0),
+        since=PROPERTIES,
+        absent=b"",
+        droppable=True,
+        default=b"",
+        shown=False,
+    )
     checksums: Manifest | None = field(default=None, repr=False, compare=False)
     origin: Origin | None = field(default=None, repr=False, compare=False)
     copies: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
@@ -191,38 +378,6 @@ class CheckpointMetadata:
         return frozenset(entry.handle for delta in of_files for entry in delta.handles_and_offsets)
 
 
-HEADER_MAGIC_NUMBER = 0x4960672D
-MASTER_STATE_MAGIC_NUMBER = 0xC96B1696 - (1 << 32)
-FULLY_FINISHED = -1
-NO_DURATION = -1
-#: Numbers of zero bytes: two absent handles of operator state; no raw keyed state and no channel handles. Most subtasks
-#: have both, and a snapshot may have hundreds of thousands.
-NO_OPERATOR_STATE, NOTHING_ELSE = 8, 9
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataVersion:
-    """Differences between the versions of the format."""
-
-    releases: str
-    #: Has two unused fields, and neither coordinator state, channel state nor finished subtasks.
-    is_version_2: bool = False
-    has_properties: bool = False
-    has_names: bool = False
-    has_typed_channels: bool = False
-
-
-VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
-    {
-        2: MetadataVersion("1.3 to 1.10", is_version_2=True),
-        3: MetadataVersion("1.11 to 1.15"),
-        4: MetadataVersion("1.16 to 1.20", has_properties=True),
-        5: MetadataVersion("2.0", has_properties=True, has_names=True),
-        6: MetadataVersion("2.1 to 2.3", has_properties=True, has_names=True, has_typed_channels=True),
-    }
-)
-
-
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
     """Parse the content of a ``_metadata`` file; ``path`` only locates errors."""
     parts = split_manifest(memoryview(data), path)
@@ -236,10 +391,11 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
             found=bytes(view.data[:4]).hex(" ") or "an empty file",
             remedy="give the folder of a savepoint or checkpoint, or its _metadata file",
         )
-    number = view.read_i32("the metadata's version")
-    version = _version(number, path)
+    version = view.read_i32("the metadata's version")
+    _check_version(version, path)
     try:
-        body = _read_body(view, number, version)
+        body = of(CheckpointMetadata).at(version).read(view, "")
+        view.expect_end("the metadata")
         return with_uids(
             replace(body, checksums=parts.files, origin=parts.origin, copies=dict(parts.copies)), parts.uids
         )
@@ -263,26 +419,18 @@ def with_uids(metadata: CheckpointMetadata, uids: Iterable[str]) -> CheckpointMe
 
 def uids_beside(metadata: CheckpointMetadata) -> list[str]:
     """Return the uids of operators that the metadata's version cannot store."""
-    if _version(metadata.version, None).has_names:
+    if VERSIONS[metadata.version].has_names:
         return []
     return [operator.uid for operator in metadata.operators if operator.uid is not None]
 
 
 def write_metadata(metadata: CheckpointMetadata) -> bytes:
     """Return the bytes of a ``_metadata`` file, in the version of the metadata."""
-    version = _version(metadata.version, None)
+    _check_version(metadata.version, None)
     out = DataOutputView()
     out.write_i32(HEADER_MAGIC_NUMBER)
     out.write_i32(metadata.version)
-    out.write_i64(metadata.checkpoint_id)
-    out.write_i32(len(metadata.master_states))
-    for master_state in metadata.master_states:
-        _write_master_state(master_state, out)
-    out.write_i32(len(metadata.operators))
-    for operator in metadata.operators:
-        _write_operator(operator, version, out)
-    if version.has_properties:
-        out.write(metadata.properties or NULL_PROPERTIES)
+    of(CheckpointMetadata).at(metadata.version).write(out, metadata)
     return out.getvalue()
 
 
@@ -300,9 +448,9 @@ def write_published(
     return with_manifest(write_metadata(metadata), checksums, uids_beside(metadata), metadata.origin, copies)
 
 
-def _version(number: int, path: str | None) -> MetadataVersion:
+def _check_version(number: int, path: str | None) -> None:
     if number in VERSIONS:
-        return VERSIONS[number]
+        return
     known = ", ".join(f"{known} (Flink {version.releases})" for known, version in VERSIONS.items())
     raise UnsupportedVersionError(
         f"version {number} of the metadata format is not supported",
@@ -312,198 +460,6 @@ def _version(number: int, path: str | None) -> MetadataVersion:
         found=f"version {number}",
         remedy="take the savepoint with one of these Flink releases, or use a newer release of this package",
     )
-
-
-def _read_body(view: DataInputView, number: int, version: MetadataVersion) -> CheckpointMetadata:
-    checkpoint_id = view.read_i64("a checkpoint id")
-    if checkpoint_id < 0:
-        view.fail("a checkpoint id from 0 on", checkpoint_id)
-    masters = tuple(_read_master_state(view) for _ in range(view.read_count("master states", each=18)))
-    operators = tuple(_read_operator(view, version) for _ in range(view.read_count("operators", each=29)))
-    properties = skip_java_object(view) if version.has_properties else b""
-    view.expect_end("the metadata")
-    return CheckpointMetadata(number, checkpoint_id, masters, operators, properties)
-
-
-def _read_master_state(view: DataInputView) -> MasterState:
-    view.read_constant(MASTER_STATE_MAGIC_NUMBER, "the magic number of a master state")
-    inner = view.sub_view(view.read_count("bytes of a master state"), "a master state")
-    state = MasterState(inner.read_i32("a version"), inner.read_utf("a name"), inner.read_blob("a master state"))
-    inner.expect_end("the master state")
-    return state
-
-
-def _write_master_state(state: MasterState, out: DataOutputView) -> None:
-    inner = DataOutputView()
-    inner.write_i32(state.version)
-    inner.write_utf(state.name)
-    inner.write_blob(state.data)
-    out.write_i32(MASTER_STATE_MAGIC_NUMBER)
-    out.write_blob(inner.getvalue())
-
-
-def _read_operator(view: DataInputView, version: MetadataVersion) -> OperatorState:
-    name = view.read_utf("an operator's name") or None if version.has_names else None
-    uid = view.read_utf("an operator's uid") or None if version.has_names else None
-    operator_id = OperatorID.read(view)
-    try:
-        return _read_operator_state(view, version, operator_id, name, uid)
-    except SavepointError as error:
-        label = f"{uid or name} ({operator_id})" if uid or name else str(operator_id)
-        raise error.with_facts(operator=label) from None
-
-
-def _read_operator_state(
-    view: DataInputView, version: MetadataVersion, operator_id: OperatorID, name: str | None, uid: str | None
-) -> OperatorState:
-    parallelism, max_parallelism = view.read_i32("parallelism"), view.read_i32("max parallelism")
-    if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-        view.position -= 8
-        expected = f"1 <= parallelism <= max parallelism <= {UPPER_BOUND_MAX_PARALLELISM}"
-        view.fail(expected, f"parallelism {parallelism}, max parallelism {max_parallelism}")
-    chain_length = view.read_i32("the chain length") if version.is_version_2 else 1
-    coordinator = None if version.is_version_2 else _read_coordinator(view)
-    subtasks = _read_subtasks(view, version, parallelism, max_parallelism)
-    if subtasks is None and coordinator is not None:
-        view.fail("no coordinator state of a finished operator", coordinator)
-    return OperatorState(
-        operator_id,
-        parallelism,
-        max_parallelism,
-        name=name,
-        uid=uid,
-        coordinator_state=coordinator,
-        subtasks=subtasks or {},
-        is_fully_finished=subtasks is None,
-        chain_length=chain_length,
-    )
-
-
-def _write_operator(operator: OperatorState, version: MetadataVersion, out: DataOutputView) -> None:
-    if version.has_names:
-        out.write_utf(operator.name or "")
-        out.write_utf(operator.uid or "")
-    operator.operator_id.write(out)
-    out.write_i32(operator.parallelism)
-    out.write_i32(operator.max_parallelism)
-    if version.is_version_2:
-        out.write_i32(operator.chain_length)
-        _require_no_newer_state(operator)
-    else:
-        write_stream_handle(operator.coordinator_state, out)
-    if operator.is_fully_finished:
-        out.write_i32(FULLY_FINISHED)
-        return
-    out.write_i32(len(operator.subtasks))
-    for index, subtask in operator.subtasks.items():
-        out.write_i32(-index - 1 if subtask.is_finished else index)
-        if not subtask.is_finished:
-            _write_subtask(subtask, version, out)
-
-
-def _require_no_newer_state(operator: OperatorState) -> None:
-    """Raise UnsupportedVersionError if version 2 cannot represent the state, instead of losing it."""
-    states = operator.subtasks.values()
-    finished = operator.is_fully_finished or any(state.is_finished for state in states)
-    channels = any(state.input_channel_state or state.result_subpartition_state for state in states)
-    if finished or channels or operator.coordinator_state is not None:
-        raise UnsupportedVersionError(
-            "version 2 of the metadata format cannot hold coordinator state, channel state or finished subtasks",
-            operator=operator.label,
-            remedy="write version 3 or later",
-        )
-
-
-def _read_coordinator(view: DataInputView) -> ByteStreamStateHandle | None:
-    handle = read_stream_handle(view)
-    if handle is not None and not isinstance(handle, ByteStreamStateHandle):
-        view.fail("coordinator state inline (type 1) or none", type(handle).__name__)
-    return handle
-
-
-def _read_subtasks(
-    view: DataInputView, version: MetadataVersion, parallelism: int, max_parallelism: int
-) -> dict[int, OperatorSubtaskState] | None:
-    """Read subtasks by index in the order of the file; None for a fully finished operator."""
-    count = view.read_i32("the number of subtasks")
-    if count == FULLY_FINISHED and not version.is_version_2:
-        return None
-    if not 0 <= count <= parallelism:
-        view.position -= 4
-        view.fail(f"a number of subtasks from 0 to {parallelism}", count)
-    subtasks: dict[int, OperatorSubtaskState] = {}
-    for _ in range(count):
-        index = view.read_i32("the index of a subtask")
-        finished = index < 0 and not version.is_version_2
-        index = -index - 1 if finished else index
-        if not 0 <= index < parallelism or index in subtasks:
-            view.position -= 4
-            view.fail(f"each subtask from 0 to {parallelism - 1} at most once", f"subtask {index}")
-        subtasks[index] = FINISHED_SUBTASK if finished else _read_subtask(view, version, index)
-        _check_key_groups(view, subtasks[index], max_parallelism)
-    return subtasks
-
-
-def _check_key_groups(view: DataInputView, subtask: OperatorSubtaskState, max_parallelism: int) -> None:
-    for handle in (subtask.managed_keyed_state, subtask.raw_keyed_state):
-        if handle is not None and handle.key_group_range.end >= max_parallelism:
-            view.fail(f"key groups below {max_parallelism}, the max parallelism", handle.key_group_range)
-
-
-def _read_subtask(view: DataInputView, version: MetadataVersion, index: int) -> OperatorSubtaskState:
-    if version.is_version_2:
-        _read_legacy_fields(view)
-    managed = raw = None
-    if not view.skip_zeros(NO_OPERATOR_STATE):
-        managed, raw = _read_optional_operator_handle(view), _read_optional_operator_handle(view)
-    managed_keyed = read_keyed_handle(view)
-    if not version.is_version_2 and view.skip_zeros(NOTHING_ELSE):
-        return OperatorSubtaskState(managed, raw, managed_keyed)
-    raw_keyed = read_keyed_handle(view)
-    if version.is_version_2:
-        return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed)
-    inputs = read_channel_handles(view, INPUT, version.has_typed_channels, index)
-    outputs = read_channel_handles(view, OUTPUT, version.has_typed_channels, index)
-    return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed, inputs, outputs)
-
-
-def _write_subtask(state: OperatorSubtaskState, version: MetadataVersion, out: DataOutputView) -> None:
-    if version.is_version_2:
-        out.write_i64(NO_DURATION)
-        out.write_i32(0)
-    _write_optional_operator_handle(state.managed_operator_state, out)
-    _write_optional_operator_handle(state.raw_operator_state, out)
-    write_keyed_handle(state.managed_keyed_state, out)
-    write_keyed_handle(state.raw_keyed_state, out)
-    if not version.is_version_2:
-        write_channel_handles(state.input_channel_state, INPUT, version.has_typed_channels, out)
-        write_channel_handles(state.result_subpartition_state, OUTPUT, version.has_typed_channels, out)
-
-
-def _read_legacy_fields(view: DataInputView) -> None:
-    """Read an unused duration and the number of non-partitioned states, which Flink dropped in 1.4."""
-    duration = view.read_i64("a duration")
-    if duration != NO_DURATION:
-        view.position -= 8
-        view.fail("a duration of -1", duration)
-    view.read_constant(0, "the number of legacy states")
-
-
-def _read_optional_operator_handle(view: DataInputView) -> OperatorStateHandle | None:
-    """Read an int, 0 or 1, and the handle if it is 1."""
-    if not view.read_count("operator state handles", each=0, limit=1):
-        return None
-    handle = read_operator_handle(view)
-    if handle is None:
-        view.position -= 1
-        view.fail("an operator state handle", "none (type 0)")
-    return handle
-
-
-def _write_optional_operator_handle(handle: OperatorStateHandle | None, out: DataOutputView) -> None:
-    out.write_i32(0 if handle is None else 1)
-    if handle is not None:
-        write_operator_handle(handle, out)
 
 
 # -- The properties of a snapshot: a Java object stream at the end of ``_metadata``, from version 4 on ----------------
@@ -518,7 +474,6 @@ def _write_optional_operator_handle(handle: OperatorStateHandle | None, out: Dat
 # It is parsed into plain records without loading classes, and kept as bytes. Nothing else in ``_metadata`` records the
 # kind of a snapshot.
 
-NULL_PROPERTIES = bytes.fromhex("aced000570")
 SAVEPOINT_TYPE = "org.apache.flink.runtime.checkpoint.SavepointType"
 CHECKPOINT_TYPE = "org.apache.flink.runtime.checkpoint.CheckpointType"
 

@@ -22,6 +22,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.structs import Encoding
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
@@ -85,15 +86,16 @@ class KeyGroupRangeOffsets:
             raise ValueError(f"{len(self.offsets)} offsets for {len(self.key_group_range)} key groups")
 
     @classmethod
-    def read(cls, view: DataInputView) -> KeyGroupRangeOffsets:
+    def read(cls, view: DataInputView, _: str = "") -> KeyGroupRangeOffsets:
         """Read start, count, offsets."""
         key_groups = KeyGroupRange.read(view, each=8)
-        return cls(key_groups, read_longs(view, len(key_groups), "offsets of key groups"))
+        count = len(key_groups)
+        return cls(key_groups, struct.unpack(f">{count}q", view.read(8 * count, "offsets of key groups")))
 
     def write(self, out: DataOutputView) -> None:
         """Write start, count, offsets."""
-        self.key_group_range.write(out)
-        write_longs(out, self.offsets)
+        count = len(self.offsets)
+        out.write(struct.pack(f">ii{count}q", self.key_group_range.start, count, *self.offsets))
 
     def offset(self, key_group: int) -> int:
         """Return the offset of a key group of the range."""
@@ -111,14 +113,8 @@ class KeyGroupRangeOffsets:
         return zip(self.key_group_range, self.offsets, strict=True)
 
 
-def read_longs(view: DataInputView, count: int, what: str) -> tuple[int, ...]:
-    """Read ``count`` longs; the caller has bounded ``count``."""
-    return struct.unpack(f">{count}q", view.read(8 * count, what))
-
-
-def write_longs(out: DataOutputView, values: tuple[int, ...]) -> None:
-    """Write longs without a count."""
-    out.write(struct.pack(f">{len(values)}q", *values))
+RANGE = Encoding(lambda view, _: KeyGroupRange.read(view), lambda out, value: value.write(out), 8)
+OFFSETS = Encoding(KeyGroupRangeOffsets.read, lambda out, value: value.write(out), 8)
 
 
 def key_group_for_hash(java_hash: int, max_parallelism: int) -> int:

@@ -28,39 +28,23 @@ have the same names; the layout is that of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import ClassVar, Self
+from dataclasses import replace
+from typing import Self
 
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.stream_handles import (
-    NULL_HANDLE,
-    UNKNOWN_SIZE,
-    StreamStateHandle,
-    TwoVersions,
-    absent,
-    dispatch,
-    read_handle_id,
-    read_size,
-    require_stream_handle,
-    write_stream_handle,
-)
+from pyspark_savepoint.formats.metadata.key_groups import OFFSETS, RANGE, KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.stream_handles import SIZE, STREAM_HANDLE, UNKNOWN_SIZE, StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.structs import BLOB, I32, I64, UTF, OneOf, Struct, many, of, part, struct
+
+HANDLE_ID = "the id of a state handle"
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyGroupsInStream:
+@struct
+class _KeyGroupsInStream(Struct):
     """Locations of key groups in one stream."""
 
-    offsets: KeyGroupRangeOffsets
-    delegate: StreamStateHandle
-
-    def write(self, out: DataOutputView) -> None:
-        """Write offsets, delegate."""
-        self.offsets.write(out)
-        write_stream_handle(self.delegate, out)
+    offsets: KeyGroupRangeOffsets = part(OFFSETS)
+    delegate: StreamStateHandle = part(STREAM_HANDLE)
 
     @property
     def key_group_range(self) -> KeyGroupRange:
@@ -77,100 +61,54 @@ class _KeyGroupsInStream:
         return replace(self, offsets=self.offsets.intersection(key_groups))
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class KeyGroupsStateHandle(_KeyGroupsInStream):
     """Key groups in one stream, in the state backend's own format; releases up to 1.14 write no id."""
 
-    state_handle_id: str | None
-
-    @property
-    def type_byte(self) -> int:
-        """Return 12, or 3 without an id."""
-        return 3 if self.state_handle_id is None else 12
-
-    @classmethod
-    def read_v1(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
-        """Read offsets, delegate."""
-        return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth), None)
-
-    @classmethod
-    def read_v2(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
-        """Read offsets, delegate, id."""
-        offsets, delegate = KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth)
-        return cls(offsets, delegate, read_handle_id(view))
-
-    def write(self, out: DataOutputView) -> None:
-        """Write offsets, delegate, and the id if there is one."""
-        _KeyGroupsInStream.write(self, out)
-        if self.state_handle_id is not None:
-            out.write_utf(self.state_handle_id)
+    types = (3, 12)
+    state_handle_id: str | None = part(UTF, HANDLE_ID, since=12)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class KeyGroupsSavepointStateHandle(_KeyGroupsInStream):
     """Key groups in one stream, in the format that all state backends share: the canonical savepoint."""
 
-    type_byte: ClassVar[int] = 7
+    types = (7,)
 
-    @classmethod
-    def read(cls, view: DataInputView, depth: int) -> KeyGroupsSavepointStateHandle:
-        """Read offsets, delegate."""
-        return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth))
+
+class _OfKeyGroups(Struct):
+    """A handle whose files or changes may have other key groups: whoever reads them has to filter."""
+
+    __slots__ = ()
+    key_group_range: KeyGroupRange
+
+    def intersection(self, key_groups: KeyGroupRange) -> Self:
+        """Return the same files or changes for fewer key groups."""
+        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
 
 @redacted
-@dataclass(frozen=True, slots=True)
-class HandleAndLocalPath:
+@struct
+class HandleAndLocalPath(Struct):
     """One file of a database: its name in the database folder, and its bytes."""
 
-    local_path: str
-    handle: StreamStateHandle
+    local_path: str = part(UTF, "the name of a database file")
+    handle: StreamStateHandle = part(STREAM_HANDLE)
 
 
-@dataclass(frozen=True, slots=True)
-class IncrementalRemoteKeyedStateHandle(TwoVersions):
+@struct
+class IncrementalRemoteKeyedStateHandle(_OfKeyGroups):
     """Files of a RocksDB or ForSt database; without id (type 5) it has no checkpointed size either."""
 
-    checkpoint_id: int
-    backend_identifier: str
-    key_group_range: KeyGroupRange
-    checkpointed_size: int
-    meta_state: StreamStateHandle
-    shared_state: tuple[HandleAndLocalPath, ...]
-    private_state: tuple[HandleAndLocalPath, ...]
-    state_handle_id: str | None
-
-    @property
-    def type_byte(self) -> int:
-        """Return 11, or 5 without an id."""
-        return 5 if self.state_handle_id is None else 11
-
-    @classmethod
-    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """Read type 5, or type 11 if ``second``."""
-        return cls(
-            checkpoint_id=view.read_i64("a checkpoint id"),
-            backend_identifier=view.read_utf("the id of a state backend"),
-            key_group_range=KeyGroupRange.read(view),
-            checkpointed_size=read_size(view, "a checkpointed size") if second else UNKNOWN_SIZE,
-            meta_state=require_stream_handle(view, depth),
-            shared_state=_read_files(view, depth),
-            private_state=_read_files(view, depth),
-            state_handle_id=read_handle_id(view) if second else None,
-        )
-
-    def write(self, out: DataOutputView) -> None:
-        """Write type 11, or type 5 without an id."""
-        out.write_i64(self.checkpoint_id)
-        out.write_utf(self.backend_identifier)
-        self.key_group_range.write(out)
-        if self.state_handle_id is not None:
-            out.write_i64(self.checkpointed_size)
-        write_stream_handle(self.meta_state, out)
-        _write_files(self.shared_state, out)
-        _write_files(self.private_state, out)
-        if self.state_handle_id is not None:
-            out.write_utf(self.state_handle_id)
+    types = (5, 11)
+    checkpoint_id: int = part(I64, "a checkpoint id")
+    backend_identifier: str = part(UTF, "the id of a state backend")
+    key_group_range: KeyGroupRange = part(RANGE)
+    checkpointed_size: int = part(SIZE, "a checkpointed size", since=11, absent=UNKNOWN_SIZE)
+    meta_state: StreamStateHandle = part(STREAM_HANDLE)
+    shared_state: tuple[HandleAndLocalPath, ...] = part(many(of(HandleAndLocalPath)), "database files")
+    private_state: tuple[HandleAndLocalPath, ...] = part(many(of(HandleAndLocalPath)), "database files")
+    state_handle_id: str | None = part(UTF, HANDLE_ID, since=11)
 
     @property
     def state_size(self) -> int:
@@ -178,180 +116,83 @@ class IncrementalRemoteKeyedStateHandle(TwoVersions):
         files = sum(file.handle.state_size for file in self.shared_state + self.private_state)
         return self.meta_state.state_size + files
 
-    def intersection(self, key_groups: KeyGroupRange) -> IncrementalRemoteKeyedStateHandle:
-        """Return the same files for fewer key groups; the reader of the database has to filter."""
-        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
-
-def _read_files(view: DataInputView, depth: int) -> tuple[HandleAndLocalPath, ...]:
-    return tuple(
-        HandleAndLocalPath(view.read_utf("the name of a database file"), require_stream_handle(view, depth))
-        for _ in range(view.read_count("database files", each=3))
-    )
-
-
-def _write_files(files: tuple[HandleAndLocalPath, ...], out: DataOutputView) -> None:
-    out.write_i32(len(files))
-    for file in files:
-        out.write_utf(file.local_path)
-        write_stream_handle(file.handle, out)
-
-
-@dataclass(frozen=True, slots=True)
-class StateChange:
+@struct
+class StateChange(Struct):
     """One change of a changelog; key group -1 marks a change of the states' metadata."""
 
-    key_group: int
-    change: bytes = field(repr=False)
+    key_group: int = part(I32, "a key group")
+    change: bytes = part(BLOB, "a change", shown=False)
 
 
-@dataclass(frozen=True, slots=True)
-class InMemoryChangelogStateHandle:
+@struct
+class InMemoryChangelogStateHandle(_OfKeyGroups):
     """Changes stored inline in ``_metadata``."""
 
-    key_group_range: KeyGroupRange
-    from_sequence_number: int
-    to_sequence_number: int
-    changes: tuple[StateChange, ...]
-    state_handle_id: str
-    type_byte: ClassVar[int] = 9
-
-    @classmethod
-    def read(cls, view: DataInputView, _depth: int) -> InMemoryChangelogStateHandle:
-        """Read range, sequence numbers, changes, id."""
-        key_groups = KeyGroupRange.read(view)
-        numbers = view.read_i64("a sequence number"), view.read_i64("a sequence number")
-        count = view.read_count("changes", each=8)
-        changes = tuple(StateChange(view.read_i32("a key group"), view.read_blob("a change")) for _ in range(count))
-        return cls(key_groups, *numbers, changes, read_handle_id(view))
-
-    def write(self, out: DataOutputView) -> None:
-        """Write range, sequence numbers, changes, id."""
-        self.key_group_range.write(out)
-        out.write_i64(self.from_sequence_number)
-        out.write_i64(self.to_sequence_number)
-        out.write_i32(len(self.changes))
-        for change in self.changes:
-            out.write_i32(change.key_group)
-            out.write_blob(change.change)
-        out.write_utf(self.state_handle_id)
+    types = (9,)
+    key_group_range: KeyGroupRange = part(RANGE)
+    from_sequence_number: int = part(I64, "a sequence number")
+    to_sequence_number: int = part(I64, "a sequence number")
+    changes: tuple[StateChange, ...] = part(many(of(StateChange)), "changes")
+    state_handle_id: str = part(UTF, HANDLE_ID)
 
     @property
     def state_size(self) -> int:
         """Return the number of bytes of the changes."""
         return sum(len(change.change) for change in self.changes)
 
-    def intersection(self, key_groups: KeyGroupRange) -> InMemoryChangelogStateHandle:
-        """Return the same changes for fewer key groups; the reader of the changelog has to filter."""
-        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
-
-@dataclass(frozen=True, slots=True)
-class StreamAndOffset:
+@struct
+class StreamAndOffset(Struct):
     """One change set of a changelog file."""
 
-    offset: int
-    handle: StreamStateHandle
+    offset: int = part(I64, "an offset")
+    handle: StreamStateHandle = part(STREAM_HANDLE)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogStateHandleStreamImpl(TwoVersions):
+@struct
+class ChangelogStateHandleStreamImpl(_OfKeyGroups):
     """Change sets in files, to be replayed in order."""
 
-    key_group_range: KeyGroupRange
-    handles_and_offsets: tuple[StreamAndOffset, ...]
-    size: int
-    checkpointed_size: int
-    state_handle_id: str
-    storage_identifier: str | None
-
-    @property
-    def type_byte(self) -> int:
-        """Return 13, or 10 without a storage identifier."""
-        return 10 if self.storage_identifier is None else 13
-
-    @classmethod
-    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """Read type 10, or type 13 if ``second``."""
-        key_groups = KeyGroupRange.read(view)
-        streams = tuple(
-            StreamAndOffset(view.read_i64("an offset"), require_stream_handle(view, depth))
-            for _ in range(view.read_count("change sets", each=9))
-        )
-        return cls(
-            key_groups,
-            streams,
-            read_size(view, "a size"),
-            read_size(view, "a checkpointed size"),
-            read_handle_id(view),
-            view.read_utf("a storage identifier") if second else None,
-        )
-
-    def write(self, out: DataOutputView) -> None:
-        """Write type 13, or type 10 without a storage identifier."""
-        self.key_group_range.write(out)
-        out.write_i32(len(self.handles_and_offsets))
-        for stream in self.handles_and_offsets:
-            out.write_i64(stream.offset)
-            write_stream_handle(stream.handle, out)
-        out.write_i64(self.size)
-        out.write_i64(self.checkpointed_size)
-        out.write_utf(self.state_handle_id)
-        if self.storage_identifier is not None:
-            out.write_utf(self.storage_identifier)
+    types = (10, 13)
+    key_group_range: KeyGroupRange = part(RANGE)
+    handles_and_offsets: tuple[StreamAndOffset, ...] = part(many(of(StreamAndOffset)), "change sets")
+    size: int = part(SIZE, "a size")
+    checkpointed_size: int = part(SIZE, "a checkpointed size")
+    state_handle_id: str = part(UTF, HANDLE_ID)
+    storage_identifier: str | None = part(UTF, "a storage identifier", since=13)
 
     @property
     def state_size(self) -> int:
         """Return the number of bytes, 0 if it was not recorded."""
         return max(self.size, 0)
 
-    def intersection(self, key_groups: KeyGroupRange) -> ChangelogStateHandleStreamImpl:
-        """Return the same change sets for fewer key groups; the reader of the changelog has to filter."""
-        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
+
+KEYED_HANDLE: OneOf[KeyedStateHandle] = OneOf(
+    "a keyed state handle",
+    lambda: (
+        KeyGroupsStateHandle,
+        KeyGroupsSavepointStateHandle,
+        IncrementalRemoteKeyedStateHandle,
+        ChangelogStateBackendHandle,
+        InMemoryChangelogStateHandle,
+        ChangelogStateHandleStreamImpl,
+    ),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogStateBackendHandle(TwoVersions):
+@struct
+class ChangelogStateBackendHandle(Struct):
     """A materialized state and the changes since then, to be applied in order."""
 
-    key_group_range: KeyGroupRange
-    checkpointed_size: int
-    materialized: tuple[KeyedStateHandle, ...]
-    non_materialized: tuple[KeyedStateHandle, ...]
-    materialization_id: int
-    checkpoint_id: int | None
-    state_handle_id: str
-
-    @property
-    def type_byte(self) -> int:
-        """Return 14, or 8 without a checkpoint id."""
-        return 8 if self.checkpoint_id is None else 14
-
-    @classmethod
-    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """Read type 8, or type 14 if ``second``."""
-        return cls(
-            key_group_range=KeyGroupRange.read(view),
-            checkpointed_size=read_size(view, "a checkpointed size"),
-            materialized=_read_keyed_handles(view, depth),
-            non_materialized=_read_keyed_handles(view, depth),
-            materialization_id=view.read_i64("a materialization id"),
-            checkpoint_id=view.read_i64("a checkpoint id") if second else None,
-            state_handle_id=read_handle_id(view),
-        )
-
-    def write(self, out: DataOutputView) -> None:
-        """Write type 14, or type 8 without a checkpoint id."""
-        self.key_group_range.write(out)
-        out.write_i64(self.checkpointed_size)
-        for handles in (self.materialized, self.non_materialized):
-            out.write_i32(len(handles))
-            for handle in handles:
-                write_keyed_handle(handle, out)
-        out.write_i64(self.materialization_id)
-        if self.checkpoint_id is not None:
-            out.write_i64(self.checkpoint_id)
-        out.write_utf(self.state_handle_id)
+    types = (8, 14)
+    key_group_range: KeyGroupRange = part(RANGE)
+    checkpointed_size: int = part(SIZE, "a checkpointed size")
+    materialized: tuple[KeyedStateHandle, ...] = part(many(KEYED_HANDLE), "keyed state handles")
+    non_materialized: tuple[KeyedStateHandle, ...] = part(many(KEYED_HANDLE), "keyed state handles")
+    materialization_id: int = part(I64, "a materialization id")
+    checkpoint_id: int | None = part(I64, "a checkpoint id", since=14)
+    state_handle_id: str = part(UTF, HANDLE_ID)
 
     @property
     def state_size(self) -> int:
@@ -378,43 +219,8 @@ KeyedStateHandle = (
 )
 
 
-def read_keyed_handle(view: DataInputView, depth: int = 0) -> KeyedStateHandle | None:
-    """Read a type byte and the handle of that type; None for type 0."""
-    return dispatch(view, KEYED_HANDLES, "a keyed state handle", depth)
-
-
-def write_keyed_handle(handle: KeyedStateHandle | None, out: DataOutputView) -> None:
-    """Write a type byte and the handle."""
-    out.write_u8(NULL_HANDLE if handle is None else handle.type_byte)
-    if handle is not None:
-        handle.write(out)
-
-
 def intersect_handles(handles: tuple[KeyedStateHandle, ...], key_groups: KeyGroupRange) -> tuple[KeyedStateHandle, ...]:
     """Return the handles that have any of these key groups, each restricted to them."""
     return tuple(
         handle.intersection(key_groups) for handle in handles if handle.key_group_range.intersection(key_groups)
     )
-
-
-def _read_keyed_handles(view: DataInputView, depth: int) -> tuple[KeyedStateHandle, ...]:
-    return tuple(
-        read_keyed_handle(view, depth + 1) or absent(view, "a keyed state handle")
-        for _ in range(view.read_count("keyed state handles", each=10))
-    )
-
-
-KEYED_HANDLES: Mapping[int, Callable[[DataInputView, int], KeyedStateHandle]] = MappingProxyType(
-    {
-        3: KeyGroupsStateHandle.read_v1,
-        5: IncrementalRemoteKeyedStateHandle.read_v1,
-        7: KeyGroupsSavepointStateHandle.read,
-        8: ChangelogStateBackendHandle.read_v1,
-        9: InMemoryChangelogStateHandle.read,
-        10: ChangelogStateHandleStreamImpl.read_v1,
-        11: IncrementalRemoteKeyedStateHandle.read_v2,
-        12: KeyGroupsStateHandle.read_v2,
-        13: ChangelogStateHandleStreamImpl.read_v2,
-        14: ChangelogStateBackendHandle.read_v2,
-    }
-)

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.metadata.operator_handles import (
-    INPUT,
-    ChannelStateHandle,
-    read_channel_handles,
-    write_channel_handles,
+from pyspark_savepoint.formats.metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    read_metadata,
+    write_metadata,
 )
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.operator_handles import INPUT_CHANNELS, ChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 
 LATER = ChannelStateHandle(3, (0, 1), (4, 40), 72, ByteStreamStateHandle("buffers", bytes(80)))
@@ -21,11 +24,10 @@ LATER = ChannelStateHandle(3, (0, 1), (4, 40), 72, ByteStreamStateHandle("buffer
 
 @pytest.mark.parametrize("handle", [LATER, replace(LATER, has_subtask=False)], ids=["1.12", "1.11"])
 def test_both_forms_are_read_and_written(handle: ChannelStateHandle) -> None:
-    out = DataOutputView()
-    write_channel_handles((handle, handle), INPUT, False, out)
-    view = DataInputView(out.getvalue())
-    assert read_channel_handles(view, INPUT, False, owner=3) == (handle, handle)
-    assert view.remaining == 0
+    subtask = OperatorSubtaskState(input_channel_state=(handle, handle))
+    metadata = CheckpointMetadata(3, 1, (), (OperatorState(OperatorID(bytes(16)), 4, 128, subtasks={3: subtask}),))
+    assert read_metadata(write_metadata(metadata)) == metadata
 
+    data = INPUT_CHANNELS.at(3).bytes((handle, handle))
     with pytest.raises(CorruptStateError):
-        read_channel_handles(DataInputView(out.getvalue()[:-1]), INPUT, False, owner=3)
+        INPUT_CHANNELS.at(3).read(DataInputView(data[:-1]), "channel state handles")

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import (
-    KEYED_HANDLES,
+    KEYED_HANDLE,
     ChangelogStateBackendHandle,
     KeyedStateHandle,
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
-    read_keyed_handle,
-    write_keyed_handle,
 )
-from pyspark_savepoint.formats.metadata.operator_handles import (
-    INPUT,
-    OPERATOR_HANDLES,
-    OUTPUT,
-    read_channel_handles,
-    read_operator_handle,
-    write_channel_handles,
-    write_operator_handle,
-)
-from pyspark_savepoint.formats.metadata.stream_handles import (
-    STREAM_HANDLES,
-    ByteStreamStateHandle,
-    read_stream_handle,
-    write_stream_handle,
-)
+from pyspark_savepoint.formats.metadata.operator_handles import INPUT_CHANNELS, OPERATOR_HANDLE, OUTPUT_CHANNELS
+from pyspark_savepoint.formats.metadata.stream_handles import STREAM_HANDLE, ByteStreamStateHandle
+from pyspark_savepoint.formats.structs import Encoding
 from tests.formats.metadata.metadata_strategies import (
     key_group_ranges,
     keyed_handles,
@@ -46,90 +31,81 @@ from tests.formats.metadata.metadata_strategies import (
 )
 
 
-def written(write: Callable[..., None], *arguments: Any) -> bytes:
-    out = DataOutputView()
-    write(*arguments, out)
-    return out.getvalue()
-
-
-def check_round_trip(handle: Any, write: Callable[..., None], read: Callable[..., Any]) -> None:
-    data = written(write, handle)
+def check_round_trip(handle: Any, encoding: Encoding[Any]) -> None:
+    data = encoding.bytes(handle)
+    assert data[0] == handle.type_byte
     view = DataInputView(data)
-    assert read(view) == handle
+    assert encoding.read(view, "") == handle
     view.expect_end("a handle")
     for end in range(len(data)):
         with pytest.raises(CorruptStateError):
-            read(DataInputView(data[:end]))
+            encoding.read(DataInputView(data[:end]), "")
 
 
 @given(stream_handles)
 def test_stream_handles_round_trip(handle: Any) -> None:
-    check_round_trip(handle, write_stream_handle, read_stream_handle)
-    assert written(write_stream_handle, handle)[0] == handle.type_byte
-    assert handle.type_byte in STREAM_HANDLES
+    check_round_trip(handle, STREAM_HANDLE)
 
 
 @given(keyed_handles)
 def test_keyed_handles_round_trip(handle: KeyedStateHandle) -> None:
-    check_round_trip(handle, write_keyed_handle, read_keyed_handle)
-    assert handle.type_byte in KEYED_HANDLES
+    check_round_trip(handle, KEYED_HANDLE)
 
 
 @given(operator_handles)
 def test_operator_handles_round_trip(handle: Any) -> None:
-    check_round_trip(handle, write_operator_handle, read_operator_handle)
-    assert handle.type_byte in OPERATOR_HANDLES
+    check_round_trip(handle, OPERATOR_HANDLE)
 
 
-@pytest.mark.parametrize("direction", [INPUT, OUTPUT])
+@pytest.mark.parametrize(("channels", "others"), [(INPUT_CHANNELS, OUTPUT_CHANNELS), (OUTPUT_CHANNELS, INPUT_CHANNELS)])
 @given(handles=tuples_of(single_channel_handles | merged_channel_handles))
-def test_channel_handles_round_trip(direction: int, handles: Any) -> None:
-    data = written(write_channel_handles, handles, direction, True)
+def test_channel_handles_round_trip(channels: Encoding[Any], others: Encoding[Any], handles: Any) -> None:
+    data = channels.at(6).bytes(handles)
     view = DataInputView(data)
-    assert read_channel_handles(view, direction, typed=True, owner=0) == handles
+    assert channels.at(6).read(view, "channel handles") == handles
     view.expect_end("channel handles")
     if handles:
         with pytest.raises(CorruptStateError):
-            read_channel_handles(DataInputView(data), INPUT + OUTPUT - direction, typed=True, owner=0)
+            others.at(6).read(DataInputView(data), "channel handles")
 
 
 def test_none_is_a_handle_only_where_flink_writes_none() -> None:
-    assert read_stream_handle(DataInputView(b"\0")) is None
-    assert read_keyed_handle(DataInputView(b"\0")) is None
-    assert read_operator_handle(DataInputView(b"\0")) is None
+    assert STREAM_HANDLE.optional.read(DataInputView(b"\0"), "") is None
+    assert KEYED_HANDLE.optional.read(DataInputView(b"\0"), "") is None
+    assert OPERATOR_HANDLE.optional.read(DataInputView(b"\0"), "") is None
     no_delegate = b"\x07" + bytes(8) + b"\0"
     with pytest.raises(CorruptStateError, match="a stream handle"):
-        read_keyed_handle(DataInputView(no_delegate))
+        KEYED_HANDLE.read(DataInputView(no_delegate), "")
 
 
-@pytest.mark.parametrize("read", [read_stream_handle, read_keyed_handle, read_operator_handle])
-def test_unknown_types_are_refused_with_those_that_are_known(read: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("encoding", [STREAM_HANDLE, KEYED_HANDLE, OPERATOR_HANDLE])
+def test_unknown_types_are_refused_with_those_that_are_known(encoding: Encoding[Any]) -> None:
     with pytest.raises(CorruptStateError, match=r"one of \["):
-        read(DataInputView(b"\x63" + bytes(64)))
+        encoding.read(DataInputView(b"\x63" + bytes(64)), "")
 
 
 def test_nesting_has_a_limit() -> None:
     nested_streams = (b"\x03" + bytes(8)) * 100_000 + b"\x10"
     with pytest.raises(CorruptStateError, match="nested"):
-        read_stream_handle(DataInputView(nested_streams))
+        STREAM_HANDLE.read(DataInputView(nested_streams), "")
     changelog_of_one = b"\x0e" + bytes(16) + b"\0\0\0\1"
     with pytest.raises(CorruptStateError, match="nested"):
-        read_keyed_handle(DataInputView(changelog_of_one * 100_000))
+        KEYED_HANDLE.read(DataInputView(changelog_of_one * 100_000), "")
 
 
 def test_hostile_counts_are_refused_before_anything_is_allocated() -> None:
     huge = b"\x7f\xff\xff\xff"
     for data in (b"\x03" + bytes(4) + huge, b"\x09" + bytes(24) + huge, b"\x0b" + bytes(26) + b"\x10" + huge):
         with pytest.raises(CorruptStateError):
-            read_keyed_handle(DataInputView(data + bytes(100)))
+            KEYED_HANDLE.read(DataInputView(data + bytes(100)), "")
     with pytest.raises(CorruptStateError):
-        read_operator_handle(DataInputView(b"\x04" + huge + bytes(100)))
+        OPERATOR_HANDLE.read(DataInputView(b"\x04" + huge + bytes(100)), "")
 
 
 def test_a_state_twice_in_one_handle_is_refused() -> None:
     state = b"\0\1s\0\0\0\0\0"
     with pytest.raises(CorruptStateError, match="once"):
-        read_operator_handle(DataInputView(b"\x04\0\0\0\2" + state + state + b"\x10"))
+        OPERATOR_HANDLE.read(DataInputView(b"\x04\0\0\0\2" + state + state + b"\x10"), "")
 
 
 @given(keyed_handles, key_group_ranges())
