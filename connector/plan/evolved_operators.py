@@ -6,11 +6,12 @@ batch by batch (``statebackends.evolution.rewriting``), and added to the operato
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -42,7 +43,9 @@ from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     KEY,
+    LATEST,
     FoundRows,
+    LatestTime,
     OldStates,
     Order,
     RewrittenRows,
@@ -54,6 +57,7 @@ from pyspark_savepoint.statebackends.evolution.shapes import Layout
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
+    STATE_WINDOW,
     WINDOW_COLUMN,
     KeyedDescriptor,
     StateDescriptor,
@@ -61,6 +65,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     timer_states,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.model.state_sets import SESSIONS_OF
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -112,6 +117,16 @@ class EvolvedOperator:
             plan = plan.with_input(timer_input, queues, replaces=False)
         return self._with_changed_timers(plan, states_input.rows)
 
+    def _watermark(self, read: tuple[Rows, OldStates]) -> int:
+        """Return the watermark of OLD, as far as the rows tell it that wait for it; 0 if none does."""
+        waiting = next((one for one in self.change.states if one.waiting is not None), None)
+        if waiting is None or waiting.waiting is None or waiting.old is None:
+            return 0
+        rows, old = read
+        latest = gathered(self.engine, rows.mapped(LatestTime(old, waiting.old.name, waiting.waiting.time), LATEST))
+        times = latest.column(0).to_pylist()
+        return max(times) - waiting.waiting.delay if times else 0
+
     def _with_changed_timers(self, plan: OperatorPlan, windows: Rows) -> OperatorPlan:
         """Return the plan with timers made for windows that were made, and without those that nothing has."""
         for one in self.change.timers:
@@ -121,7 +136,11 @@ class EvolvedOperator:
                 plan = plan.without_state(one.service)
             if one.action == "made":
                 states = MadeStates(self.engine, self.change, self.lookups, plan.max_parallelism, self.now)
-                made, planned = states.timers_of_windows(windows, one.service)
+                waiting = next((each for each in self.change.states if each.waiting and each.waiting.waits), None)
+                if waiting is not None:
+                    made, planned = states.timers_of_rows(windows, one.service, waiting)
+                else:
+                    made, planned = states.timers_of_windows(windows, one.service)
                 plan = plan.with_input(made, planned, replaces=False)
         return plan
 
@@ -186,6 +205,10 @@ class EvolvedOperator:
         columns = column_names(names, self.namespaced)
         assert self.change.old is not None
         shapes = tuple((shape, columns.get(shape.name, "")) for shape in self.change.old.states)
+        if self.change.old.state(SESSIONS_OF["window-aggs"]) is not None:
+            rows = self.engine.read(options | {"includeStateWindow": "true"})
+            schema = pa.schema([_plain(field) for field in rows.schema if field.name != STATE_WINDOW])
+            return rows.mapped(UnderStateWindows(schema), schema), OldStates(shapes)
         return self.engine.read(options), OldStates(shapes)
 
     def _expect_all_found(self, rows: Rows) -> None:
@@ -253,6 +276,7 @@ class EvolvedOperator:
                 for one in self.change.states
                 if one.new is not None and one.old is not None and one.emitted_by is None
             },
+            self._watermark(read),
         )
         window = (namespace, WINDOW_COLUMN) if self.namespaced else (None, None)
         written = KeyedDescriptor((KEY,), key, tuple(descriptors), *window)
@@ -287,6 +311,26 @@ class EvolvedOperator:
         placed = self.engine.by_key(rekeyed, by_key, limit, None)
         merged = MergedRows(function, by_key, limit, schema, DEFAULT_SORT_MEMORY)
         return placed.mapped(merged, function.schema)
+
+
+@dataclass(frozen=True)
+class UnderStateWindows:
+    """Function of batches: the windows of sessions to those under which Flink keeps their state."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows with their state windows; sets of values have no other window already."""
+        for batch in batches:
+            stored = batch.column(STATE_WINDOW)
+            window = pc.if_else(stored.is_valid(), stored, batch.column(WINDOW_COLUMN))
+            columns = [window if one.name == WINDOW_COLUMN else batch.column(one.name) for one in self.schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """Return a field without metadata: what a window is of is not written."""
+    return field.with_metadata(None)
 
 
 def none_of_key(batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:

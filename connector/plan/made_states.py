@@ -25,11 +25,17 @@ from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     namespace_of,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, EmittedRows
-from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, RewrittenRows
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
+    KEY,
+    OldStates,
+    RewrittenRows,
+    milliseconds,
+)
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
+    NO_NAMESPACE,
     WINDOW_COLUMN,
     KeyedDescriptor,
     StateDescriptor,
@@ -168,6 +174,42 @@ class MadeStates:
         rows = windows.mapped(WindowTimers(service, schema), schema)
         spec = WriteSpec(table=TIMERS_TABLE, state=service)
         return StateInput(rows, spec, written, bound_key=True), [planned_state(one) for one in states]
+
+    def timers_of_rows(self, rows: Rows, service: str, state: StateChange) -> Made:
+        """Return timers that fire at the time of each row of a state that is a row."""
+        assert state.new is not None
+        assert state.waiting is not None
+        place = next(number for number, one in enumerate(state.new.columns) if one.kind.kind == "ROWTIME")
+        columns = [(TIMESTAMP, pa.int64()), (DOMAIN, pa.string()), (SERVICE, pa.string())]
+        schema = pa.schema([rows.schema.field(KEY), *(pa.field(name, kind) for name, kind in columns)])
+        states = timer_states(self.key, NO_NAMESPACE, (service,))
+        written = KeyedDescriptor((KEY,), self.key, states)
+        made = rows.mapped(RowTimers(service, state.new.name, place, schema), schema)
+        spec = WriteSpec(table=TIMERS_TABLE, state=service)
+        return StateInput(made, spec, written, bound_key=True), [planned_state(one) for one in states]
+
+
+@dataclass(frozen=True)
+class RowTimers:
+    """Function of batches: rows of a state to timers at their times."""
+
+    service: str
+    column: str
+    place: int
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a timer for each key that has a row."""
+        for batch in batches:
+            there = batch.filter(batch.column(self.column).is_valid())
+            times = milliseconds(there.column(self.column).flatten()[self.place])
+            columns = [
+                there.column(KEY),
+                fixed_array(pa.int64(), times),
+                pa.repeat(pa.scalar("event"), len(there)),
+                pa.repeat(pa.scalar(self.service), len(there)),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 @dataclass(frozen=True)

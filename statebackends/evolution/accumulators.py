@@ -5,7 +5,8 @@
     AVG                     sum (BIGINT, DECIMAL(38, s), DOUBLE) 0, count 0
     MIN, MAX                type of the argument NULL; with retraction a structured type with a view
     LISTAGG                 delimiter, list
-    FIRST_VALUE, LAST_VALUE ROW of value and order
+    FIRST_VALUE, LAST_VALUE ROW of value and order; these and LISTAGG with retraction: a structured type with views
+    COLLECT                 a structured type with a view
 
 Then COUNT(*) where rows are taken out or windows hop, and one view per list of DISTINCT arguments. Flink:
 ``AggregateUtil``, ``AggFunctionFactory``.
@@ -24,7 +25,7 @@ from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 
 BIGINT, STRING = LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
-VIEW = LogicalType("RAW", class_name=VIEWS[0])
+VIEW, LIST_VIEW = (LogicalType("RAW", class_name=name) for name in VIEWS)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 #: Order of a FIRST_VALUE or LAST_VALUE that has none.
 NO_ORDER = -(2**63)
@@ -134,7 +135,11 @@ def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[Logica
     elif function == "LISTAGG" and not call.retracts:
         yield one(STRING, "delimiter", ",", Merge.SAME, " delimiter")
         yield one(STRING, "list", None, Merge.NEVER)
-    elif function in ("FIRST_VALUE", "LAST_VALUE") and not call.retracts and kinds:
+    elif call.retracts or function == "COLLECT":
+        structure = _with_views(function, kinds)
+        if structure is not None:
+            yield one(structure, "views", dict.fromkeys(structure.names), Merge.NEVER)
+    elif function in ("FIRST_VALUE", "LAST_VALUE") and kinds:
         word = function.split("_")[0].lower()
         names = (f"{word}Value", f"{word}Order")
         row = LogicalType("ROW", names=names, children=(replace(kinds[0], nullable=True), BIGINT))
@@ -155,12 +160,41 @@ def _sum_of_average(kinds: Sequence[LogicalType]) -> LogicalType | None:
 
 def _extreme(function: str, kind: LogicalType) -> LogicalType:
     word = function.capitalize()
-    return LogicalType(
-        "STRUCTURED_TYPE",
-        class_name=f"{ACCUMULATORS}{word}WithRetractAggFunction${word}WithRetractAccumulator",
-        names=(word.lower(), "mapSize", "map"),
-        children=(kind, BIGINT, VIEW),
-    )
+    fields = ((word.lower(), kind), ("mapSize", BIGINT), ("map", VIEW))
+    return _structured(f"{word}WithRetractAggFunction${word}WithRetractAccumulator", fields)
+
+
+def _with_views(function: str, kinds: Sequence[LogicalType]) -> LogicalType | None:
+    """Return the accumulator of a function whose values are in views; None if it is not known."""
+    lists = (("list", LIST_VIEW), ("retractList", LIST_VIEW))
+    word = function.split("_")[0].capitalize()
+    fields: Sequence[tuple[str, LogicalType]]
+    if function == "LISTAGG":
+        name, fields = "ListAgg", lists
+        if len(kinds) > 1:
+            name, fields = "ListAggWs", (*lists, ("delimiter", STRING))
+    elif function in ("FIRST_VALUE", "LAST_VALUE") and kinds:
+        value = (f"{word.lower()}Value", replace(kinds[0], nullable=True)), (f"{word.lower()}Order", BIGINT)
+        name, fields = f"{word}Value", (*value, ("valueToOrderMap", VIEW), ("orderToValueMap", VIEW))
+    elif function == "COLLECT":
+        return _structured("CollectAggFunction$CollectAccumulator", (("map", VIEW),))
+    else:
+        return None
+    return _structured(f"{name}WithRetractAggFunction${name}WithRetractAccumulator", fields)
+
+
+def _structured(class_name: str, fields: Sequence[tuple[str, LogicalType]]) -> LogicalType:
+    names, children = zip(*fields, strict=True)
+    return LogicalType("STRUCTURED_TYPE", class_name=ACCUMULATORS + class_name, names=names, children=children)
+
+
+def _view_of(name: str, value: str) -> tuple[str, str]:
+    """Return the kind and the type of the state of a view, of values of a type."""
+    if name in ("list", "retractList"):
+        return "list", f"LIST<{value}>"
+    if name == "valueToOrderMap":
+        return "map", f"MAP<{value}, LIST<LONG>>"
+    return "map", f"MAP<LONG, LIST<{value}>>" if name == "orderToValueMap" else f"MAP<{value}, INT>"
 
 
 def internal_type(kinds: Sequence[LogicalType]) -> str:
@@ -173,12 +207,24 @@ def internal_type(kinds: Sequence[LogicalType]) -> str:
 def view_states(
     accumulator: Accumulator, calls: Sequence[AggregateCall], rows: Sequence[Column], ttl: int
 ) -> Iterator[StateShape]:
-    """Yield the states of the views: of DISTINCT, and of MIN and MAX with retraction."""
+    """Yield the states of the views: of DISTINCT, and of functions that keep values, most of them with retraction."""
     for buffer in accumulator.buffers:
         if buffer.part == "extreme" and buffer.call is not None:
             column = rows[calls[buffer.call].arguments[0]]
             kind = f"MAP<{internal_type([column.kind])}, LONG>"
             yield StateShape(f"agg{buffer.call}$map", "map", Layout.VALUE_COUNTS, kind, (column,), ttl=ttl)
+        if buffer.part == "views" and buffer.call is not None:
+            value = internal_type([replace(rows[calls[buffer.call].arguments[0]].kind, nullable=True)])
+            structure = buffer.column.kind
+            for name, child in zip(structure.names, structure.children, strict=True):
+                if child.root == "RAW":
+                    yield StateShape(
+                        f"agg{buffer.call}${name}",
+                        _view_of(name, value)[0],
+                        Layout.OTHER,
+                        _view_of(name, value)[1],
+                        ttl=ttl,
+                    )
     for number, (arguments, _) in enumerate(accumulator.distinct):
         columns = tuple(rows[index] for index in arguments)
         kind = f"MAP<{internal_type([column.kind for column in columns])}, LONG>"

@@ -216,6 +216,21 @@ class FieldSource:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Rows of OLD that wait for the watermark, or those that do not: by their time.
+
+    A savepoint has no watermark. It is the latest time of all rows of the state, less the delay of OLD's plan.
+    """
+
+    #: The place of the time in OLD's rows.
+    time: int
+    #: Milliseconds that the watermark is behind.
+    delay: int
+    #: False: the rows that the watermark has reached.
+    waits: bool = True
+
+
+@dataclass(frozen=True)
 class StateChange:
     """A state of NEW's operator.
 
@@ -239,6 +254,8 @@ class StateChange:
     limit: int | None = None
     #: The state is made of the rows that another operator of NEW has emitted: its uid.
     emitted_by: str | None = None
+    #: Only the rows that wait for the watermark, or only the others.
+    waiting: Waiting | None = None
     reasons: tuple[str, ...] = ()
 
     @property

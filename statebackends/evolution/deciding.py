@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
+    Call,
     Expression,
     FieldSource,
     Merge,
@@ -15,11 +16,19 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OperatorChange,
     Rex,
     StateChange,
+    TimersChange,
     Verdict,
+    Waiting,
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.deciding_aggregates import Aggregation, accumulator_change, view_changes
-from pyspark_savepoint.statebackends.evolution.deciding_rows import RowState, made_of, row_change, with_associations
+from pyspark_savepoint.statebackends.evolution.deciding_rows import (
+    RANKED,
+    RowState,
+    made_of,
+    row_change,
+    with_associations,
+)
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before, insert_only
 from pyspark_savepoint.statebackends.evolution.lineage import (
     AGGREGATES,
@@ -27,14 +36,26 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     WINDOW_AGGREGATES,
     Lineage,
     Term,
+    delay_of,
     join_spec,
 )
-from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features
+from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features, key_places
 from pyspark_savepoint.statebackends.evolution.plans import Node
 from pyspark_savepoint.statebackends.evolution.settings import Settings, compare_settings
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import Available, Options, of_key, of_rows, taken
 
+#: States of first rows by their time, of Flink 2.
+WAITING, EMITTED = "waiting-to-emit-on-timer", "already-emitted-state-boolean"
+OTHER_RELEASE = (
+    "another release keeps first rows by time in other states, and its watermark is not known: compile the new query "
+    "with the release of the old one"
+)
+WAIT = (
+    "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
+    "emitted then, though the old job has emitted them: the sink must take them as updates"
+)
+TIMERS_OF_ROWS = "user-timers", "made", "at the time of each row that waits"
 AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
 
 
@@ -159,12 +180,17 @@ class Pair:
         elif settings.limit is not None:
             states = tuple(_limited(one, settings.limit) for one in states)
         rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
+        if self.old.state(SESSIONS) is not None:
+            states = tuple(_of_sessions(one, moves=rekeyed or merges) for one in states)
         verdict = worst((*(one.verdict for one in states), *(one.verdict for one in key), settings.verdict))
         if rekeyed:
             states = tuple(self._rekeyed(one) for one in states)
             verdict = worst((verdict, *(one.verdict for one in states)))
+        timers = settings.timers
+        if any(one.waiting is not None for one in states):
+            timers = (*timers, TimersChange(*TIMERS_OF_ROWS))
         return OperatorChange(
-            verdict, self.old, self.new, states, key if rekeyed else (), merges, settings.timers, settings.sentences
+            verdict, self.old, self.new, states, key if rekeyed else (), merges, timers, settings.sentences
         )
 
     def _of_history(self, given: str, reason: str) -> OperatorChange:
@@ -265,16 +291,12 @@ class Pair:
                 state.input is None
                 and state.layout in (Layout.OTHER, Layout.SORT_KEY_COUNTS)
                 and state.name not in done
+                and not _is_view(state)
             ):
                 yield self._other(state)
         names = {state.name for state in self.new.states} | {one.old.name for one in changes if one.old is not None}
         for state in self.old.states:
-            if state.name not in names and state.layout not in (
-                Layout.ACCUMULATORS,
-                Layout.DISTINCT_VALUES,
-                Layout.DISTINCT_NULLS,
-                Layout.VALUE_COUNTS,
-            ):
+            if state.name not in names and state.layout is not Layout.ACCUMULATORS and not _is_view(state):
                 yield StateChange(Verdict.LOST, state, None, reasons=("the new operator keeps no such state",))
 
     def _partner(self, state: StateShape) -> StateShape | None:
@@ -295,18 +317,12 @@ class Pair:
             return self._other(state)
         old = None
         if before is not None and before.input is not None:
-            if before.name != state.name and {before.layout, state.layout} & {
-                Layout.RANKED_ROWS,
-                Layout.ROWS_BY_SORT_KEY,
-            }:
+            if state.layout is not before.layout and state.layout is Layout.RANKED_ROWS:
                 before = None
-            elif "waiting-to-emit-on-timer" in (before.name, state.name) and before.name != state.name:
-                reason = "another release keeps first rows by time in other states: compile NEW with the release of OLD"
-                return StateChange(Verdict.REFUSED, before, state, reasons=(reason,))
             else:
                 old = RowState(before, decision.old.inputs(self.before)[before.input or 0].fields)
         emitted = emitted_before(decision.new, decision.decided, self.node, state)
-        return row_change(
+        change = row_change(
             old,
             new,
             of_key(key_terms_of(decision.old, self.before), self.old.key),
@@ -315,10 +331,33 @@ class Pair:
             may_fill=state.layout not in RETRACTABLE or insert_only(decision.new, self.node, place),
             emitted=emitted,
         )
+        if before is not None and WAITING in (before.name, state.name) and before.name != state.name:
+            waiting = self._waiting(before, state)
+            if waiting is None:
+                return StateChange(Verdict.REFUSED, before, state, reasons=(OTHER_RELEASE,))
+            return replace(change, waiting=waiting, reasons=(*change.reasons, WAIT))
+        return change
+
+    def _waiting(self, before: StateShape, state: StateShape) -> Waiting | None:
+        """Return which first rows wait for the watermark, where Flink 2 keeps those that Flink 1 emitted at once."""
+        delay = delay_of(self.decision.old, self.before)
+        time = next((place for place, one in enumerate(before.columns) if one.kind.kind == "ROWTIME"), None)
+        times = sum(one.kind.kind == "ROWTIME" for one in before.columns)
+        if delay is None or time is None or times != 1 or state.name == before.name or before.name == WAITING:
+            return None
+        return Waiting(time, delay)
 
     def _other(self, state: StateShape) -> StateChange:
         """Return the change of a state without rows: a counter, a flag, a time."""
         before = self.old.state(state.name)
+        first = self.old.state("deduplicate-state")
+        if state.name == EMITTED and first is not None and first.layout is Layout.ROW:
+            waiting = self._waiting(first, state)
+            if waiting is not None:
+                waiting = replace(waiting, waits=False)
+                reason = "first rows that the watermark has reached are not emitted again"
+                parts: dict[str, Expression] = {"value": Call("true")}
+                return StateChange(Verdict.TRANSFORMED, first, state, parts=parts, waiting=waiting, reasons=(reason,))
         if before is None:
             return StateChange(Verdict.BEGINS_EMPTY, None, state, reasons=("OLD has no such state",))
         if before.value_type == state.value_type:
@@ -333,6 +372,11 @@ class Pair:
         return StateChange(Verdict.LOST, before, state, reasons=(reason,))
 
 
+def _is_view(state: StateShape) -> bool:
+    """Return whether a state is the view of a call."""
+    return state.name.startswith(("agg", "distinctAcc_"))
+
+
 #: Layouts whose entries are found by the whole row when a row is taken out.
 RETRACTABLE = (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED)
 
@@ -344,14 +388,7 @@ def key_terms_of(lineage: Lineage, node: Node) -> Sequence[Term]:
     if node.kind in JOINS:
         return _side_keys(lineage, node, 0)
     fields = lineage.inputs(node)[0].fields
-    attributes = node.attributes
-    if node.kind == "over-aggregate":
-        places = attributes["overSpec"]["partition"]["fields"]
-    elif node.kind == "match":
-        places = attributes["matchSpec"]["partition"]["fields"]
-    else:
-        places = attributes.get("uniqueKeys") or (attributes.get("partition") or {}).get("fields") or ()
-    return tuple(fields[int(index)] for index in places)
+    return tuple(fields[index] for index in key_places(node))
 
 
 def _side_keys(lineage: Lineage, node: Node, side: int) -> tuple[Term, ...]:
@@ -380,8 +417,22 @@ def _merged(change: StateChange) -> StateChange:
     return change
 
 
+#: The state that says which windows were merged, of windows that end with a gap.
+SESSIONS = "session-window-mapping"
+
+
+def _of_sessions(change: StateChange, *, moves: bool) -> StateChange:
+    """Refuse what would need windows of other keys to be merged, or sets of values that are kept under other windows."""
+    reason = "its windows end with a gap, so that those of keys that become one may be one window" if moves else ""
+    if any(one.verdict is Verdict.DERIVED for one in change.fields):
+        reason = "its windows end with a gap: what their sets of values tell is not computed"
+    if not reason:
+        return change
+    return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, reason))
+
+
 def _limited(change: StateChange, limit: int) -> StateChange:
-    if change.new is None or change.new.layout not in (Layout.ROWS_BY_SORT_KEY, Layout.RANKED_ROWS):
+    if change.new is None or change.old is None or change.new.layout not in RANKED:
         return change
     reason = f"the best {limit} rows of each key stay; the sink keeps the others"
     verdict = worst((change.verdict, Verdict.TRANSFORMED))

@@ -25,6 +25,10 @@ from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
 
+KEPT_VALUES = (
+    "it keeps the values themselves, which cannot be given: without retraction it may begin, with fill='initial'; with "
+    "it, leave the aggregate out, or start without this savepoint"
+)
 RETRACTED = "rows of before are taken out later, which a filled value has not counted"
 #: What OVER computes from the rows that it keeps.
 OF_ROWS = {"COUNT": "count_of_field", "SUM": "sum_of_rows", "$SUM0": "sum_of_rows"}
@@ -175,6 +179,8 @@ def _label(new: Aggregation, buffer: Buffer) -> str:
 def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
     label = _label(new, buffer)
     kind = buffer.column.kind
+    if buffer.part == "views" and (new.retracts or options.fill != "initial"):
+        return FieldSource(buffer.column.name, kind, Verdict.REFUSED, None, Merge.NEVER, reason=KEPT_VALUES)
     field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
     if buffer.part == "delimiter":
         field = FieldSource(label, kind, Verdict.AS_IS, Constant(","), Merge.SAME)
@@ -258,6 +264,8 @@ def view_changes(old: Aggregation, new: Aggregation, options: Options) -> Iterat
     for buffer in new.accumulator.buffers:
         if buffer.part == "extreme" and buffer.call is not None:
             yield _extreme_change(old, new, buffer, options)
+        if buffer.part == "views" and buffer.call is not None:
+            yield from _kept_values(old, new, buffer.call, options)
     yield from _dropped_views(old, new)
 
 
@@ -371,6 +379,21 @@ def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options:
     return StateChange(field.verdict, None, state, (field,), merge=Merge.ADD, reasons=(field.reason,))
 
 
+def _kept_values(old: Aggregation, new: Aggregation, call: int, options: Options) -> Iterator[StateChange]:
+    """Yield the views of a call that keeps values: those of the same call, under the name that its place gives."""
+    partner = next((number for number, mark in enumerate(old.digests) if mark == new.digests[call]), None)
+    for state in new.shape.states:
+        if not state.name.startswith(f"agg{call}$"):
+            continue
+        before = old.shape.state(f"agg{partner}${state.name.partition('$')[2]}") if partner is not None else None
+        if before is not None and before.value_type == state.value_type:
+            yield StateChange(Verdict.AS_IS, before, state)
+        elif new.retracts or options.fill != "initial":
+            yield StateChange(Verdict.REFUSED, before, state, reasons=(KEPT_VALUES,))
+        else:
+            yield StateChange(Verdict.FILLED, None, state, reasons=("begins without values",))
+
+
 def _dropped_views(old: Aggregation, new: Aggregation) -> Iterator[StateChange]:
     """Yield states of views that NEW does not have: nothing is lost that a call of NEW needs."""
     ours = {tuple(new.rows[index].digest for index in arguments) for arguments, _ in new.accumulator.distinct}
@@ -381,6 +404,6 @@ def _dropped_views(old: Aggregation, new: Aggregation) -> Iterator[StateChange]:
                 if state is not None:
                     yield StateChange(Verdict.TRANSFORMED, state, None, reasons=("no call needs it any more",))
     for number, mark in enumerate(old.digests):
-        state = old.shape.state(f"agg{number}$map")
-        if state is not None and mark not in new.digests:
-            yield StateChange(Verdict.TRANSFORMED, state, None, reasons=("no call needs it any more",))
+        for state in old.shape.states:
+            if state.name.startswith(f"agg{number}$") and mark not in new.digests:
+                yield StateChange(Verdict.TRANSFORMED, state, None, reasons=("no call needs it any more",))

@@ -34,6 +34,8 @@ BY_KEY = (Layout.UNIQUE_ROWS, Layout.UNIQUE_ROWS_ASSOCIATED, Layout.ROW, Layout.
 ASSOCIATED = (Layout.ROW_ASSOCIATED, Layout.COUNTED_ROWS_ASSOCIATED, Layout.UNIQUE_ROWS_ASSOCIATED)
 #: Layouts of a side of a join, which can be made of each other.
 SIDES = (*COUNTED, *BY_KEY)
+#: Layouts of the best rows. The place of a row among equal ones, which RANKED_ROWS have, is not made.
+RANKED = (Layout.ROW, Layout.ROWS_BY_SORT_KEY, Layout.RANKED_ROWS)
 RETRACTED = "the row is the key of its entry: a later change of an old row would not find it"
 
 
@@ -119,7 +121,8 @@ def _with_layout(old: StateShape, new: StateShape, fields: tuple[FieldSource, ..
     parts: dict[str, Expression] = {}
     merge: Merge | None = None
     if old.layout is not new.layout:
-        if old.layout not in SIDES or new.layout not in SIDES:
+        ranked = old.layout in RANKED and new.layout in RANKED and new.layout is not Layout.RANKED_ROWS
+        if not ranked and (old.layout not in SIDES or new.layout not in SIDES):
             reason = f"{old.layout.value} cannot become {new.layout.value}"
             return StateChange(Verdict.BEGINS_EMPTY, None, new, reasons=(reason,))
         verdict = worst((verdict, Verdict.TRANSFORMED))

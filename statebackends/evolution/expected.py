@@ -20,6 +20,8 @@ STATELESS = (
     "local-window-aggregate", "window-table-function", "drop-update-before", "values", "expand", "correlate",
 )  # fmt: skip
 SOURCES = ("table-source-scan", "data-stream-scan", "legacy-table-source-scan")
+#: Nodes that are a rank, whose name their operator has.
+RANKS = {"limit": "rank", "sort-limit": "rank"}
 ASYNC = "table.exec.async-state.enabled"
 
 
@@ -31,7 +33,8 @@ def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
         return (OperatorShape(node.id, "source", node.uid("source"), node.description, of_connector=True),)
     if node.kind == "sink":
         return expected_rows.sink_operators(node)
-    shape = OperatorShape(node.id, node.kind, node.uid(node.kind), node.description)
+    name = RANKS.get(node.kind, node.kind)
+    shape = OperatorShape(node.id, name, node.uid(name), node.description)
     function = KINDS.get(node.kind)
     configuration = node.attributes.get("configuration") or {}
     if function is None or node.version != 1 or str(configuration.get(ASYNC, "false")).lower() == "true":
@@ -68,7 +71,10 @@ KINDS: Mapping[str, Callable[[Plan, Node, OperatorShape], OperatorShape]] = {
     "temporal-join": expected_rows.temporal_join,
     "window-join": expected_rows.window_join,
     "rank": expected_rows.rank,
+    "limit": expected_rows.rank,
+    "sort-limit": expected_rows.rank,
     "window-rank": expected_rows.window_rank,
+    "window-deduplicate": expected_rows.window_deduplicate,
     "deduplicate": expected_rows.deduplicate,
     "changelog-normalize": expected_rows.normalize,
     "temporal-sort": expected_rows.temporal_sort,

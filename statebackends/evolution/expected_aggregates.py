@@ -9,6 +9,7 @@ from typing import Any
 from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, accumulator_of, view_states
 from pyspark_savepoint.statebackends.evolution.expected_rows import (
     LONG_WINDOWS,
+    SESSIONS,
     TIME_WINDOWS,
     WATERMARK,
     fields,
@@ -17,7 +18,13 @@ from pyspark_savepoint.statebackends.evolution.expected_rows import (
 )
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan, calls_of, row_of
-from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import (
+    Column,
+    Layout,
+    OperatorShape,
+    OperatorStateShape,
+    StateShape,
+)
 
 # -- aggregates ------------------------------------------------------------------------------------------------
 
@@ -98,6 +105,8 @@ def incremental(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
 
 def window_aggregate(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     kind = node.attributes["windowing"]["window"]["type"]
+    if kind == "SessionWindow":
+        return _session(_aggregated(plan, node, shape, "window-aggs", TIME_WINDOWS), (WATERMARK,))
     if kind not in ("TumblingWindow", "HoppingWindow", "CumulativeWindow"):
         return replace(shape, known=False, notes=(f"windows of type {kind} are not known",))
     timers = (("window-timers", LONG_WINDOWS),)
@@ -105,15 +114,35 @@ def window_aggregate(plan: Plan, node: Node, shape: OperatorShape) -> OperatorSh
     return replace(found, timers=timers, operator_states=(WATERMARK,))
 
 
+def _session(shape: OperatorShape, operator_states: tuple[OperatorStateShape, ...] = ()) -> OperatorShape:
+    """Return windows that merge: which of them are one is kept by key, beside the state of each."""
+    mapping = StateShape("session-window-mapping", "map", Layout.OTHER, SESSIONS)
+    states = (*shape.states, mapping)
+    timers = (("window-timers", TIME_WINDOWS),)
+    return replace(shape, states=states, timers=timers, operator_states=operator_states)
+
+
 def group_window(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     window, configuration = node.attributes["window"], node.attributes.get("configuration") or {}
     early = [
         name for name in configuration if "table.exec.emit." in name and configuration[name] not in ("false", None)
     ]
-    if window.get("kind") not in ("TUMBLING", "SLIDING") or not window.get("isTimeWindow", True) or early:
+    known = window.get("kind") in ("TUMBLING", "SLIDING", "SESSION")
+    if not known or not window.get("isTimeWindow", True) or early:
         return replace(shape, known=False, notes=("windows of this kind, or that fire early, are not known",))
     found = _aggregated(plan, node, shape, "window-aggs", TIME_WINDOWS)
+    if window["kind"] == "SESSION":
+        return _session(found)
     return replace(found, timers=(("window-timers", TIME_WINDOWS),))
+
+
+#: What bounded OVER counts, by its time and whether it is bounded by rows.
+OVER_NUMBERS: Mapping[tuple[str, bool], tuple[str, ...]] = {
+    ("ROWTIME", True): ("lastTriggeringTsState", "processedCountState"),
+    ("ROWTIME", False): ("lastTriggeringTsState", "cleanupTsState"),
+    ("PROCTIME", True): ("processedCountState", "smallestTSState"),
+    ("PROCTIME", False): ("cleanupTsState",),
+}
 
 
 def over(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
@@ -121,17 +150,15 @@ def over(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     spec = node.attributes["overSpec"]
     groups = spec["groups"]
     order = groups[0]["orderBy"]["fields"] if len(groups) == 1 else ()
-    if not order or rows[order[0]["index"]].kind.kind != "ROWTIME":
-        return replace(shape, known=False, notes=("OVER that is not ordered by an event time is not known",))
+    time = rows[order[0]["index"]].kind.kind if order else ""
+    if time not in ("ROWTIME", "PROCTIME"):
+        return replace(shape, known=False, notes=("OVER that is not ordered by a time is not known",))
     found, bounded, by_rows = accumulator(plan, node), not _is_unbounded(groups[0]), bool(groups[0].get("isRows"))
     kind = f"MAP<LONG, LIST<{row_type(rows)}>>"
-    states = [
-        StateShape("inputState", "map", Layout.ROWS_BY_TIME, kind, rows, input=0),
-        StateShape("accState", "value", Layout.ACCUMULATORS, found.value_type, found.columns),
-    ]
-    if bounded:
-        states.append(plain_state("lastTriggeringTsState", "LONG"))
-        states.append(plain_state("processedCountState" if by_rows else "cleanupTsState", "LONG"))
+    states = [StateShape("accState", "value", Layout.ACCUMULATORS, found.value_type, found.columns)]
+    if bounded or time == "ROWTIME":
+        states.insert(0, StateShape("inputState", "map", Layout.ROWS_BY_TIME, kind, rows, input=0))
+    states += [plain_state(name, "LONG") for name in OVER_NUMBERS[time, by_rows] if bounded]
     ranges = (*rows, *(Column(str(one.get("value")), logical_type_of(one["type"])) for one in spec["constants"]))
     states += view_states(found, aggregate_calls(node), ranges, 0)
     notes = tuple(f"the accumulator of {text} is not known" for text in found.unknown)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
-from pyspark_savepoint.statebackends.evolution.plans import Node, Plan
+from pyspark_savepoint.statebackends.evolution.plans import Node, Plan, order_of
 from pyspark_savepoint.statebackends.evolution.shapes import (
     Column,
     Layout,
@@ -17,6 +17,8 @@ from pyspark_savepoint.statebackends.evolution.shapes import (
 )
 
 LONG_WINDOWS, TIME_WINDOWS = "LONG", "TABLE_TIME_WINDOW"
+#: Which windows that merged have the state of which.
+SESSIONS = f"MAP<{TIME_WINDOWS}, {TIME_WINDOWS}>"
 WATERMARK = OperatorStateShape("watermark", "UNION", "LONG")
 OUTER_LEFT, OUTER_RIGHT = ("LEFT", "FULL", "SEMI", "ANTI"), ("RIGHT", "FULL")
 
@@ -123,8 +125,8 @@ def rank(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     attributes, rows, ttl = node.attributes, plan.inputs(node)[0].output, node.ttl()
     limits = attributes.get("rankRange") or {}
     strategy = attributes["rankStrategy"]
-    by = tuple(int(one["index"]) for one in attributes["orderBy"]["fields"])
-    key = fields(rows, attributes["partition"]["fields"])
+    by = tuple(int(one["index"]) for one in order_of(node))
+    key = fields(rows, (attributes.get("partition") or {}).get("fields") or ())
     shape = replace(shape, key=key)
     processing = len(by) == 1 and rows[by[0]].kind.kind == "PROCTIME"
     if limits.get("type") != "Constant" or attributes.get("rankType", "ROW_NUMBER") != "ROW_NUMBER" or processing:
@@ -151,13 +153,25 @@ def rank(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
 
 def window_rank(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     attributes, rows = node.attributes, plan.inputs(node)[0].output
-    by = tuple(int(one["index"]) for one in attributes["orderBy"]["fields"])
+    by = tuple(int(one["index"]) for one in order_of(node))
     state = _by_sort_key("window_rank", rows, by, 0)
     return replace(
         shape,
-        key=fields(rows, attributes["partition"]["fields"]),
+        key=fields(rows, attributes["partitionSpec"]["fields"]),
         namespace=LONG_WINDOWS,
         states=(state,),
+        timers=(("window-timers", LONG_WINDOWS),),
+        operator_states=(WATERMARK,),
+    )
+
+
+def window_deduplicate(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
+    rows = plan.inputs(node)[0].output
+    return replace(
+        shape,
+        key=fields(rows, node.attributes["partitionKeys"]),
+        namespace=LONG_WINDOWS,
+        states=(_row_state("window_deduplicate", rows, 0),),
         timers=(("window-timers", LONG_WINDOWS),),
         operator_states=(WATERMARK,),
     )
@@ -189,7 +203,7 @@ def normalize(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
 
 def temporal_sort(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     rows = plan.inputs(node)[0].output
-    first = node.attributes["sortSpec"]["fields"][0]["index"]
+    first = order_of(node)[0]["index"]
     if rows[first].kind.kind != "ROWTIME":
         return replace(shape, known=False, notes=("a sort by processing time is not known",))
     kind = f"MAP<LONG, LIST<{row_type(rows)}>>"

@@ -22,6 +22,11 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column
 
 #: Nodes whose rows and fields are those of their input.
 PASSING = ("exchange", "watermark-assigner", "mini-batch-assigner", "drop-update-before")
+#: Nodes that emit rows of their input, perhaps with a rank.
+SAME_FIELDS = (
+    "deduplicate", "rank", "limit", "sort-limit", "window-rank", "window-deduplicate", "changelog-normalize",
+    "temporal-sort",
+)  # fmt: skip
 JOINS = ("join", "interval-join", "temporal-join", "window-join")
 AGGREGATES = ("group-aggregate", "global-group-aggregate")
 WINDOW_AGGREGATES = ("window-aggregate", "global-window-aggregate", "group-window-aggregate")
@@ -111,7 +116,7 @@ class Lineage:
             return self._aggregate(node)
         if node.kind in JOINS:
             return self._join(node, inputs)
-        if node.kind in ("deduplicate", "rank", "window-rank", "changelog-normalize", "temporal-sort"):
+        if node.kind in SAME_FIELDS:
             return self._same_fields(node, inputs[0])
         if node.kind in ("over-aggregate", "window-table-function"):
             return self._appending(node, inputs[0])
@@ -298,14 +303,33 @@ class Lineage:
         for name, value in node.attributes.items():
             if name in TECHNICAL or value in (None, [], False):
                 continue
-            if name in ("uniqueKeys",):
+            if name in ("uniqueKeys", "partitionKeys"):
                 known[name] = sorted(fields[index].digest for index in value)
-            elif name == "partition":
+            elif name == "orderKey":
+                known[name] = fields[value].digest
+            elif name == "windowing":
+                known[name] = self.windows(node)
+            elif name in ("partition", "partitionSpec"):
                 known[name] = sorted(fields[index].digest for index in value["fields"])
             elif name in ("orderBy", "sortSpec"):
                 known[name] = [{**one, "index": fields[one["index"]].digest} for one in value["fields"]]
             else:
                 known[name] = value
+        return digest(known)
+
+    def windows(self, node: Node) -> Any:
+        """Return the windows that the rows of a node have: their shape, and what their beginning and end mean."""
+        windowing = node.attributes.get("windowing")
+        if windowing is None:
+            return None
+        fields = self.inputs(node)[0].fields
+        places = ("windowStart", "windowEnd", "window")
+        known = {
+            name: fields[value].digest
+            if name in places and isinstance(value, int) and 0 <= value < len(fields)
+            else value
+            for name, value in windowing.items()
+        }
         return digest(known)
 
     def _appending(self, node: Node, below: Meaning) -> Meaning:
@@ -353,6 +377,35 @@ class Lineage:
         )
         filters = {key: text for one in inputs for key, text in one.filters.items()}
         return Meaning(whole, fields, filters, frozenset().union(*(one.tables for one in inputs)))
+
+
+def delay_of(lineage: Lineage, node: Node) -> int | None:
+    """Return by how many milliseconds the watermark is behind the times of a node's rows; None if that is not known."""
+    while True:
+        if len(node.inputs) != 1:
+            abilities = (node.attributes.get("scanTableSource") or {}).get("abilities") or ()
+            found = next(
+                (one.get("watermarkExpr") for one in abilities if one.get("type") == "WatermarkPushDown"), None
+            )
+            return _delay(found) if not node.inputs else None
+        if node.kind == "watermark-assigner":
+            return _delay(node.attributes.get("watermarkExpr"))
+        (node,) = lineage.plan.inputs(node)
+
+
+def _delay(expression: Any) -> int | None:
+    """Return the delay of a watermark that is a column, or a column less a constant."""
+    if not isinstance(expression, Mapping):
+        return None
+    if expression.get("kind") == "INPUT_REF":
+        return 0
+    operands = expression.get("operands") or ()
+    if str(expression.get("internalName")) == "$-$1" and len(operands) == 2:
+        column, constant = list(operands)
+        value = constant.get("value")
+        if column.get("kind") == "INPUT_REF" and constant.get("kind") == "LITERAL" and isinstance(value, int | str):
+            return int(value) if str(value).isdecimal() else None
+    return None
 
 
 def join_spec(node: Node) -> Mapping[str, Any]:

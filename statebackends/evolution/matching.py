@@ -204,14 +204,26 @@ def _described(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], frozenset
         partition = node.attributes["overSpec"]["partition"]["fields"]
         return tuple(fields[index].digest for index in partition), columns, lineage.over_window(node)
     fields = inputs[0].fields
-    places = node.attributes.get("uniqueKeys")
-    if places is None:
-        places = (node.attributes.get("partition") or {}).get("fields") or ()
+    places = key_places(node)
     if node.kind == "match":
         spec = node.attributes["matchSpec"]
         known = {name: spec.get(name) for name in spec if name not in ("measures", "partition")}
         return tuple(fields[index].digest for index in spec["partition"]["fields"]), columns, digest(known)
     return tuple(fields[index].digest for index in places), columns, lineage.described(node)
+
+
+def key_places(node: Node) -> tuple[int, ...]:
+    """Return the places of the keys of a node that keeps rows of its only input."""
+    attributes = node.attributes
+    if node.kind == "over-aggregate":
+        places = attributes["overSpec"]["partition"]["fields"]
+    elif node.kind == "match":
+        places = attributes["matchSpec"]["partition"]["fields"]
+    else:
+        places = attributes.get("uniqueKeys") or attributes.get("partitionKeys")
+        partition = attributes.get("partition") or attributes.get("partitionSpec") or {}
+        places = places or partition.get("fields") or ()
+    return tuple(map(int, places))
 
 
 def sinks_of(lineage: Lineage, number: int) -> Iterator[str]:

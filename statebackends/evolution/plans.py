@@ -215,6 +215,12 @@ def _node(entry: Json, inputs: tuple[int, ...]) -> Node:
     )
 
 
+def order_of(node: Node) -> Sequence[Json]:
+    """Return the fields by which a rank orders rows: ``[{"index": 2, "isAscending": False, "nullIsLast": True}]``."""
+    spec = node.attributes.get("orderBy") or node.attributes.get("sortSpec") or {}
+    return list(spec.get("fields") or ())
+
+
 def row_of(kind: Any) -> tuple[Column, ...]:
     """Return the fields of a row type."""
     row = logical_type_of(kind)

@@ -13,7 +13,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     join_spec,
     windows_of,
 )
-from pyspark_savepoint.statebackends.evolution.plans import Node
+from pyspark_savepoint.statebackends.evolution.plans import Node, order_of
 from pyspark_savepoint.statebackends.model.compiled_plan import milliseconds_of
 
 LARGER = "rows beyond the best {old} are not in its state, and up to {new} are wanted now"
@@ -36,7 +36,7 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
     """Return what the settings of a node do to the state of its partner."""
     if node.kind in WINDOW_AGGREGATES:
         return _windows(old, new, before, node)
-    if node.kind in ("rank", "window-rank"):
+    if node.kind in ("rank", "window-rank", "limit", "sort-limit"):
         return _rank(old, new, before, node)
     if node.kind == "over-aggregate":
         return _over(old, new, before, node)
@@ -45,7 +45,7 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
     if node.kind == "interval-join":
         return _interval(before, node)
     if node.kind in ("window-join", "temporal-join"):
-        return _plain(_joined(before), _joined(node), "its windows, times or kind are others: all of it from history")
+        return _buffering(before, node)
     if node.kind == "join":
         return _join(old, new, before, node)
     if node.kind == "deduplicate":
@@ -57,19 +57,28 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
         return Settings()
     if node.kind == "match":
         return _match(old, new, before, node)
-    return _plain(old.described(before), new.described(node), "its order is another one: all of it from history")
+    return _plain(old.described(before), new.described(node), "its order or windows are others: all of it from history")
 
 
 def _plain(old: object, new: object, reason: str) -> Settings:
     return Settings() if old == new else Settings(Verdict.BACKFILLED, reason)
 
 
-def _joined(node: Node) -> Any:
-    return [
-        join_spec(node).get("joinType"),
-        (node.attributes.get("leftWindowing") or {}).get("window"),
-        (node.attributes.get("rightWindowing") or {}).get("window"),
+def _buffering(before: Node, node: Node) -> Settings:
+    """Compare joins that keep rows of both inputs until the watermark, whatever their kind."""
+    windows = [
+        [(one.attributes.get(side) or {}).get("window") for side in ("leftWindowing", "rightWindowing")]
+        for one in (before, node)
     ]
+    if windows[0] != windows[1]:
+        return Settings(Verdict.BACKFILLED, "its windows are others: all of it from history")
+    return Settings(sentences=_becomes(before, node))
+
+
+def _becomes(before: Node, node: Node) -> tuple[str, ...]:
+    """Return a sentence about a join whose kind is another one; none if it is not."""
+    kind, other = (join_spec(one).get("joinType") for one in (before, node))
+    return () if kind == other else (f"{kind} becomes {other}: what was emitted before stays in the sink",)
 
 
 def _normalize(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
@@ -98,14 +107,18 @@ def _interval(before: Node, node: Node) -> Settings:
     spec = [one.attributes["intervalJoinSpec"] for one in (before, node)]
     kinds = [one["joinSpec"]["joinType"] for one in spec]
     bounds: list[Mapping[str, Any]] = [one["windowBounds"] for one in spec]
-    if kinds[0] != kinds[1] or bounds[0]["isEventTime"] != bounds[1]["isEventTime"]:
-        return Settings(Verdict.BACKFILLED, "its kind or time is another one: all of it from history")
+    if bounds[0]["isEventTime"] != bounds[1]["isEventTime"]:
+        return Settings(Verdict.BACKFILLED, "its time is another one: all of it from history")
+    if kinds[1] not in ("INNER", kinds[0]):
+        return Settings(Verdict.BACKFILLED, "which rows have matched was not kept: all of it from history")
+    sentences = _becomes(before, node)
     (low, high), (new_low, new_high) = ((one["leftLowerBound"], one["leftUpperBound"]) for one in bounds)
     if (low, high) == (new_low, new_high):
-        return Settings()
+        return Settings(sentences=sentences)
     if new_low >= low and new_high <= high:
-        return Settings(sentences=("its bounds are narrower: rows that they leave out are dropped in time",))
-    return Settings(Verdict.LOST, sentences=("its bounds are wider: rows beyond those of before are gone",))
+        sentence = "its bounds are narrower: rows that they leave out are dropped in time"
+        return Settings(sentences=(sentence, *sentences))
+    return Settings(Verdict.LOST, sentences=("its bounds are wider: rows beyond those of before are gone", *sentences))
 
 
 def _over(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
@@ -123,8 +136,12 @@ def _windows(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     slides = {each.get("slide") for each in windows}
     shapes = {each.get("type") for each in windows}
     if shapes == {"HoppingWindow"} and len(slides) == 1 and one[1:] == other[1:] and _divides(windows[0], windows[1]):
-        reason = "its slices stay; windows of another length need slices that are gone, the oldest ones"
-        return Settings(Verdict.LOST, timers=made, sentences=(reason,))
+        sizes = [milliseconds_of(str(each.get("size"))) or 0 for each in windows]
+        if sizes[1] < sizes[0]:
+            reason = "its windows are shorter: all of their slices are there"
+            return Settings(Verdict.TRANSFORMED, sentences=(reason,))
+        reason = "its slices stay; longer windows need slices that are gone, the oldest ones"
+        return Settings(Verdict.LOST, sentences=(reason,))
     return Settings(Verdict.BACKFILLED, "its windows are others: the open ones from history", timers=made)
 
 
@@ -145,23 +162,28 @@ def _rank(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
         return Settings(Verdict.BEGINS_EMPTY, f"it ranks by {strategies[1]}, not {strategies[0]}: other states")
     if orders[0] != orders[1]:
         return Settings(Verdict.BACKFILLED, "its order is another one: all of it from history")
+    if old.windows(before) != new.windows(node):
+        return Settings(Verdict.BACKFILLED, "its windows are others: the open ones from history")
     if limits[0] == limits[1]:
         return Settings()
     one, other = limits[0].get("end"), limits[1].get("end")
-    if limits[0].get("start") != limits[1].get("start") or not isinstance(one, int) or not isinstance(other, int):
-        return Settings(Verdict.UNKNOWN, "its ranks begin elsewhere, which is not supported")
+    if not isinstance(one, int) or not isinstance(other, int):
+        return Settings(Verdict.UNKNOWN, "a limit that is a column of the rows is not known")
+    begins: tuple[str, ...] = ()
+    if limits[0].get("start") != limits[1].get("start"):
+        begins = ("its ranks begin elsewhere: the sink keeps what it has of the others",)
     if strategies[0] == "Retract":
-        return Settings(sentences=(f"it keeps all rows: the best {other} are taken of them from now on",))
-    if 1 in (one, other):
-        return Settings(Verdict.BACKFILLED, "a Top 1 is kept in another state: all of it from history")
+        return Settings(sentences=(f"it keeps all rows: the best {other} are taken of them from now on", *begins))
     if other < one:
-        return Settings(limit=other)
-    return Settings(is_larger=True, sentences=(LARGER.format(old=one, new=other),))
+        return Settings(limit=other, sentences=begins)
+    if other == one:
+        return Settings(sentences=begins)
+    return Settings(is_larger=True, sentences=(LARGER.format(old=one, new=other), *begins))
 
 
 def _order(lineage: Lineage, node: Node) -> list[Any]:
     fields = lineage.inputs(node)[0].fields
-    return [{**one, "index": fields[int(one["index"])].digest} for one in node.attributes["orderBy"]["fields"]]
+    return [{**one, "index": fields[int(one["index"])].digest} for one in order_of(node)]
 
 
 def _match(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, is_count_star
 from pyspark_savepoint.statebackends.evolution.expected import operators_of
 from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls
-from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan, order_of
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, Result
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, Order
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
@@ -15,6 +15,7 @@ from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorSha
 AGGREGATES = ("group-aggregate", "global-group-aggregate")
 #: Nodes that emit the row that they keep.
 OF_ROWS = ("deduplicate", "changelog-normalize")
+RANKS = ("rank", "limit", "sort-limit", "window-rank")
 KNOWN = ("COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "FIRST_VALUE", "LAST_VALUE")
 
 
@@ -67,14 +68,13 @@ def _counter(node: Node, found: Accumulator, calls: tuple[AggregateCall, ...]) -
 
 def orders_of(plan: Plan) -> dict[str, tuple[Order, ...]]:
     """Return the order in which nodes rank rows, by uid."""
-    return {node.uid("rank"): _order(node) for node in plan.of_kind("rank")}
+    return {
+        shape.uid: _order(node) for node in plan.of_kind(*RANKS) for shape in operators_of(plan, node) if shape.known
+    }
 
 
 def _order(node: Node) -> tuple[Order, ...]:
-    return tuple(
-        Order(int(one["index"]), bool(one["isAscending"]), bool(one["nullIsLast"]))
-        for one in node.attributes["orderBy"]["fields"]
-    )
+    return tuple(Order(int(one["index"]), bool(one["isAscending"]), bool(one["nullIsLast"])) for one in order_of(node))
 
 
 def key_places_of(plan: Plan) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import struct_array
+from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
@@ -117,6 +117,8 @@ class RewrittenRows:
     orders: Mapping[str, Sequence[Order]] = field(default_factory=dict)
     #: By states of NEW: those of OLD that have their rows.
     partners: Mapping[str, str] = field(default_factory=dict)
+    #: The watermark of OLD.
+    watermark: int = 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of NEW."""
@@ -133,7 +135,7 @@ class RewrittenRows:
 
     def of_keys(self, keys: KeyRows, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of NEW for some keys; ``batch`` has as many rows, with their key and window."""
-        keys = replace(keys, partners=dict(self.partners), by_state=self.lookups)
+        keys = replace(keys, partners=dict(self.partners), by_state=self.lookups, watermark=self.watermark)
         keys = with_new_states(self.changes, keys)
         columns = [self._key(batch, keys)]
         if WINDOW_COLUMN in self.schema.names:
@@ -204,6 +206,9 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
             return replace(rows, fields=fields)
     else:
         rows, state = keys.states[change.old.name], change.old.name
+    if change.waiting is not None:
+        times = milliseconds(rows.fields[change.waiting.time])
+        rows = rows.take(np.flatnonzero((times > keys.watermark) == change.waiting.waits))
     values = Values(keys, rows, state)
     fields = rows.fields
     if change.fields and change.new.layout not in WITHOUT_FIELDS:
@@ -218,6 +223,31 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
         _expect_once(parts[COUNT], change.new)
     kept = {*wanted, *([LAST_ACCESS] if change.new.ttl else [])}
     return replace(rows, fields=fields, parts={name: part for name, part in parts.items() if name in kept})
+
+
+def milliseconds(times: pa.Array) -> Longs:
+    """Return times, as Flink stores them, as milliseconds."""
+    whole = pc.struct_field(times, 0) if pa.types.is_struct(times.type) else times
+    return np.asarray(whole.cast(pa.int64()), np.int64)
+
+
+@dataclass(frozen=True)
+class LatestTime:
+    """Function of batches: the latest time of the rows of a state, in milliseconds."""
+
+    old: OldStates
+    state: str
+    place: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the latest time of each batch that has one."""
+        for batch in batches:
+            times = milliseconds(self.old.rows(batch)[self.state].fields[self.place])
+            if len(times):
+                yield pa.RecordBatch.from_arrays([pa.array([times.max()], pa.int64())], schema=LATEST)
+
+
+LATEST = pa.schema([("latest", pa.int64())])
 
 
 def _expect_once(counts: pa.Array, state: StateShape) -> None:

@@ -35,6 +35,8 @@ LAST_ACCESS = "last access"
 SINGLE = (Layout.ACCUMULATORS, Layout.ROW, Layout.ROW_ASSOCIATED)
 #: Layouts whose state is a map from something to a list of rows.
 LISTS_IN_MAP = (Layout.ROWS_BY_TIME, Layout.FLAGGED_ROWS_BY_TIME, Layout.ROWS_BY_SORT_KEY)
+#: Layouts whose entries have some fields of their row as key: perhaps none, of rows that have no order.
+BY_FIELDS = (Layout.ROWS_BY_SORT_KEY, Layout.UNIQUE_ROWS, Layout.UNIQUE_ROWS_ASSOCIATED, Layout.RANKED_ROWS)
 #: What rows have besides their fields, in layouts whose rows have something.
 PARTS: Mapping[Layout, tuple[str, ...]] = {
     Layout.ROW_ASSOCIATED: (ASSOCIATIONS,),
@@ -256,7 +258,7 @@ def _entry_keys(shape: StateShape, rows: StateRows, kind: pa.DataType) -> pa.Arr
         return rows.parts[TIME].cast(kind)
     if layout is Layout.ROW_BY_NUMBER:
         return rows.parts[NUMBER].cast(kind)
-    fields = [rows.fields[i] for i in shape.by] if shape.by else rows.fields
+    fields = [rows.fields[i] for i in shape.by] if shape.layout in BY_FIELDS else rows.fields
     return row_struct(fields, kind, len(rows))
 
 
@@ -281,7 +283,7 @@ def _list_items(shape: StateShape, rows: StateRows, kind: pa.DataType) -> pa.Arr
 
 def _added(shape: StateShape, rows: StateRows) -> StateRows:
     """Return the rows with equal ones of an owner as one, whose numbers are added."""
-    fields = [rows.fields[i] for i in shape.by] if shape.by else list(rows.fields)
+    fields = [rows.fields[i] for i in shape.by] if shape.layout in BY_FIELDS else list(rows.fields)
     number = group_numbers(fields, len(rows), rows.owner)
     order = np.argsort(number, kind="stable")
     firsts = np.flatnonzero(np.diff(number[order], prepend=-1))

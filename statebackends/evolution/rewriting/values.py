@@ -47,6 +47,8 @@ class KeyRows:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     by_state: Mapping[tuple[str, str], Lookup] = field(default_factory=dict)
     now: int = 0
+    #: The watermark of OLD, as far as its rows tell it.
+    watermark: int = 0
     #: The end of each key's window.
     window: pa.Array | None = None
     #: States of NEW that OLD does not have, which are among ``states``.

@@ -1,0 +1,559 @@
+"""Kinds of SQL operators whose query changes: each is evolved, restored by real Flink, and compared with the truth.
+
+    python -m tests.oracle.sql_kinds 1.20.5 2.3.0 [--backend rocksdb] [--only WORDS] [--seed 7]
+
+OLD runs in the first release and NEW, which the second one compiles, in the second; both may be the same. Each line has
+the verdict, and what came after the savepoint: ``same rows`` as of NEW from its beginning, ``said`` (other rows, of a
+verdict that says that something is lost, begins empty or is filled), ``refused`` with the reason, ``not run`` (Flink
+refuses the query), or ``WRONG``: other rows that no verdict foretold. The exit code is 1 if any is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyspark_savepoint
+import pyspark_savepoint.local.local_savepoint  # what runs is what was there at the beginning
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.statebackends.evolution.changes import LOSING, Verdict, worst
+from tests.oracle.sql_changes import ALL, BEFORE, ORDERS, PAYMENTS, Case, Jobs, Query, Script, jobs, table
+
+RATES = table("rates", "shop STRING, rate INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "upsert", "shop")
+PAID = table("paid", "shop STRING, paid INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts")
+CHANGED = table("changed", "id BIGINT, shop STRING, item STRING, amount INT", "retract", "id")
+LATER = ORDERS.replace("FOR ts AS ts", "FOR ts AS ts - INTERVAL '40' SECOND")
+WIDE = ORDERS.replace("amount INT", "amount BIGINT")
+#: Types of columns that are not INT.
+TYPES = {
+    **dict.fromkeys(("shop", "item", "s"), "STRING"),
+    **dict.fromkeys(("id", "n", "c", "u", "a_id", "b_id", "big"), "BIGINT"),
+    **dict.fromkeys(("window_start", "window_end", "st"), "TIMESTAMP(3)"),
+}
+MINI = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "20 ms",
+    "table.exec.mini-batch.size": "4",
+}
+FILL, KEEP = {"fill": "initial"}, {"filters": "keep"}
+NOW = f"CASE WHEN id >= {BEFORE} THEN amount END"
+#: Changes of calls: those of OLD, those of NEW, and those of what NEW emits if what is added counts from now on.
+CALLS = {
+    "same": ("COUNT(*) AS n, SUM(price) AS p", "COUNT(*) AS n, SUM(price) AS p", ""),
+    "added": ("COUNT(*) AS n", "COUNT(*) AS n, SUM(amount) AS a", f"COUNT(*) AS n, SUM({NOW}) AS a"),
+    "removed": ("COUNT(*) AS n, SUM(amount) AS a, MAX(price) AS p", "COUNT(*) AS n, MAX(price) AS p", ""),
+    "reordered": ("SUM(price) AS p, SUM(amount) AS a", "SUM(amount) AS a, SUM(price) AS p", ""),
+    "other": ("SUM(price) AS p", "SUM(amount) AS p", f"SUM({NOW}) AS p"),
+    "min-max": ("MIN(amount) AS p", "MAX(amount) AS p", f"MAX({NOW}) AS p"),
+    "filter": (
+        "COUNT(*) AS n",
+        "COUNT(*) FILTER (WHERE amount > 20) AS n",
+        f"COUNT(*) FILTER (WHERE amount > 20 AND id >= {BEFORE}) AS n",
+    ),
+    "distinct": (
+        "COUNT(DISTINCT item) AS n, COUNT(*) AS c",
+        "COUNT(*) AS c, COUNT(DISTINCT item) AS n",
+        "",
+    ),
+}
+
+
+def moment(seconds: int) -> str:
+    return f"2026-03-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def orders(seed: int, other: str = "", late: int = 0) -> Script:
+    """Orders at random moments, and a row of another table now and then."""
+    of, now, rows = random.Random(seed), 0, []
+    for number in range(ALL):
+        now += of.choice((0, 3, 8, 15, 40))
+        row = {"shop": f"shop {of.randrange(3)}", "ts": moment(max(now - of.randrange(late + 1), 0))}
+        if other and of.randrange(3) == 0:
+            row |= {"paid": of.randrange(9), "rate": of.randrange(9)}
+        else:
+            row |= {"id": number, "item": f"item {of.randrange(5)}", "amount": of.randrange(50)}
+            row |= {"price": None if of.randrange(8) == 0 else of.randrange(20)}
+        name = "orders" if "id" in row else other
+        rows.append((name, "+U" if name == "rates" else "+I", row))
+    return rows
+
+
+def changes(seed: int) -> Script:
+    """A changelog whose key is the id: inserts, updates, deletes."""
+    of, rows, last = random.Random(seed), [], {}
+    while len(rows) < ALL:
+        key = of.randrange(14)
+        row = {
+            "id": key,
+            "shop": f"shop {of.randrange(3)}",
+            "item": f"item {of.randrange(4)}",
+            "amount": of.randrange(9),
+        }
+        if key not in last:
+            rows.append(("changed", "+I", row))
+        elif of.randrange(3) == 0:
+            rows.append(("changed", "-D", last.pop(key)))
+            continue
+        elif len(rows) + 1 not in (BEFORE, ALL):
+            rows += [("changed", "-U", last[key]), ("changed", "+U", row)]
+        else:
+            continue
+        last[key] = row
+    return rows
+
+
+def columns_of(names: str) -> str:
+    return ", ".join(f"{name} {TYPES.get(name, 'INT')}" for name in names.split())
+
+
+class Kinds:
+    """The cases, by name; ``script`` and ``tables`` are those of the kinds that are added next."""
+
+    def __init__(self, seed: int) -> None:
+        self.cases: dict[str, Case] = {}
+        self.script: Script = orders(seed)
+        self.tables: Sequence[str] = (ORDERS,)
+
+    def add(
+        self,
+        name: str,
+        columns: str,
+        text: str,
+        *changes: str,
+        to: str | None = None,
+        truth: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        new_conf: Mapping[str, str] | None = None,
+        tables: Sequence[str] = (),
+        given: Mapping[str, Any] = FILL,
+    ) -> None:
+        """Add a case: NEW is the text with these pieces replaced, in pairs; ``to`` are its columns."""
+        new = text
+        for old_piece, new_piece in zip(changes[::2], changes[1::2], strict=True):
+            assert old_piece in new, f"{name}: {old_piece}"
+            new = new.replace(old_piece, new_piece, 1)
+        conf = {} if conf is None else conf
+        old = Query(columns_of(columns), text, self.tables, conf)
+        conf = conf if new_conf is None else new_conf
+        query = Query(columns_of(to or columns), new, tables or self.tables, conf)
+        filled = Query(query.columns, truth, query.tables, conf) if truth else None
+        self.cases[name] = Case(old, query, self.script, filled, dict(given))
+
+    def calls(self, kind: str, keys: str, text: str, *, over: str = "", conf: Mapping[str, str] | None = None) -> None:
+        """Add the changes of calls in a text with a place for them."""
+        for name, (old, new, truth) in CALLS.items():
+            if over and name in ("filter", "distinct"):
+                continue
+            texts = [text.format(calls.replace(") AS", f"){over} AS")) for calls in (old, new)]
+            names = [" ".join([keys, *re.findall(r" AS (\w+)", calls)]) for calls in (old, new)]
+            filled = text.format(truth.replace(") AS", f"){over} AS")) if truth else None
+            self.add(f"{kind}/{name}", names[0], texts[0], texts[0], texts[1], to=names[1], truth=filled, conf=conf)
+
+
+def every_case(seed: int) -> Mapping[str, Case]:
+    """The changes of all kinds."""
+    kinds = Kinds(seed)
+    _windows(kinds)
+    _over(kinds)
+    _joins(kinds, seed)
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
+    _ranks(kinds)
+    _first_and_last(kinds, seed)
+    _aggregates(kinds, seed)
+    _others(kinds)
+    _settings(kinds, seed)
+    return kinds.cases
+
+
+def _windows(kinds: Kinds) -> None:
+    keys = "shop window_start window_end"
+    text = "SELECT shop, window_start, window_end, {{}} FROM TABLE({}) GROUP BY shop, window_start, window_end"
+    rows = {
+        "session": ("SESSION(TABLE orders PARTITION BY shop, DESCRIPTOR(ts), INTERVAL '{}' SECOND)", "70", "90"),
+        "tumble": ("TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '{}' MINUTE)", "2", "3"),
+        "hop": ("HOP(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '{}' MINUTE)", "2", "4"),
+        "cumulate": ("CUMULATE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '{}' MINUTE)", "3", "4"),
+    }
+    for name, (function, size, larger) in rows.items():
+        kinds.calls(f"{name}-tvf", keys, text.format(function.format(size)))
+        one = text.format(function.format(size)).format("COUNT(*) AS n")
+        other = text.format(function.format(larger)).format("COUNT(*) AS n")
+        kinds.add(f"{name}-tvf/larger", f"{keys} n", one, one, other)
+        kinds.add(f"{name}-tvf/smaller", f"{keys} n", other, other, one)
+    function, size, _ = rows["hop"]
+    hopping = text.format(function.format(size)).format("COUNT(*) AS n")
+    function, size, _ = rows["tumble"]
+    tumbling = text.format(function.format(size)).format("COUNT(*) AS n")
+    kinds.add("tumble-tvf/to-hop", f"{keys} n", tumbling, tumbling, hopping)
+    kinds.add("hop-tvf/to-tumble", f"{keys} n", hopping, hopping, tumbling)
+    tumbling = tumbling.replace("ts)", "pt)")
+    kinds.add("tumble-processing/same", f"{keys} n", tumbling, "AS n", "+ 1 AS n")
+    group = "SELECT shop, {0}_START(ts, {1}) AS st, {{}} FROM orders GROUP BY shop, {0}(ts, {1})"
+    for name, size, larger in (
+        ("SESSION", "INTERVAL '70' SECOND", "INTERVAL '90' SECOND"),
+        ("TUMBLE", "INTERVAL '2' MINUTE", "INTERVAL '3' MINUTE"),
+        ("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE", "INTERVAL '1' MINUTE, INTERVAL '3' MINUTE"),
+    ):
+        kinds.calls(f"group-{name}".lower(), "shop st", group.format(name, size))
+        one, other = (group.format(name, each).format("COUNT(*) AS n") for each in (size, larger))
+        kinds.add(f"group-{name}/larger".lower(), "shop st n", one, one, other)
+
+
+def _over(kinds: Kinds) -> None:
+    for time in ("ts", "pt"):
+        for kind, rows in (
+            ("rows", "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"),
+            ("unbounded", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+            ("range", "RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW"),
+            ("range-unbounded", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+        ):
+            if (time, kind) == ("pt", "range"):
+                continue  # its rows depend on the clock
+            over = f" OVER (PARTITION BY shop ORDER BY {time} {rows})"
+            kinds.calls(f"over-{time}-{kind}", "id", "SELECT id, {} FROM orders", over=over)
+            text = f"SELECT id, COUNT(*){over} AS n FROM orders"
+            kinds.add(f"over-{time}-{kind}/column", "id n", text, "id, ", "id, item, ", to="id item n")
+        text = (
+            f"SELECT id, SUM(amount) OVER (PARTITION BY shop ORDER BY {time} ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+        )
+        kinds.add(f"over-{time}-rows/2-to-5", "id a", f"{text} AS a FROM orders", "2 PREC", "5 PREC")
+        text = text.replace("2 PREC", "5 PREC")
+        kinds.add(f"over-{time}-rows/5-to-2", "id a", f"{text} AS a FROM orders", "5 PREC", "2 PREC")
+
+
+def _joins(kinds: Kinds, seed: int) -> None:
+    kinds.script, kinds.tables = orders(seed, "rates"), (ORDERS, RATES)
+    text = "SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.shop = r.shop"
+    kinds.add("temporal-join/same", "id rate", text, "r.rate", "r.rate + 1")
+    kinds.add("temporal-join/column", "id rate", text, "r.rate", "r.rate, o.item", to="id rate item")
+    kinds.add("temporal-join/column-removed", "id item", text.replace("r.rate", "o.item"), ", o.item", "", to="id")
+    kinds.add("temporal-join/left", "id rate", text, "JOIN", "LEFT JOIN")
+    kinds.add("temporal-join/inner", "id rate", text.replace("JOIN", "LEFT JOIN"), "LEFT JOIN", "JOIN")
+    kinds.add("temporal-join/residual", "id rate", text, "= r.shop", "= r.shop AND r.rate > 3 AND o.id > 5")
+    kinds.script, kinds.tables = orders(seed, "paid"), (ORDERS, PAID)
+    text = (
+        "SELECT o.id, p.paid FROM orders o JOIN paid p ON o.shop = p.shop AND o.ts BETWEEN p.ts - INTERVAL '60' SECOND"
+        " AND p.ts + INTERVAL '60' SECOND"
+    )
+    windows = "(SELECT * FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' MINUTE)))"
+    window = (
+        f"SELECT o.id, p.paid FROM {windows.format('orders')} o JOIN {windows.format('paid')} p ON o.shop = p.shop "
+        "AND o.window_start = p.window_start AND o.window_end = p.window_end"
+    )
+    for kind, one in (("interval-join", text), ("window-join", window)):
+        kinds.add(f"{kind}/same", "id paid", one, "p.paid", "p.paid + 1")
+        kinds.add(f"{kind}/column", "id paid", one, "p.paid", "p.paid, o.item", to="id paid item")
+        kinds.add(f"{kind}/column-removed", "id item", one.replace("p.paid", "o.item"), ", o.item", "", to="id")
+        kinds.add(f"{kind}/left", "id paid", one, " JOIN", " LEFT JOIN")
+        kinds.add(f"{kind}/inner", "id paid", one.replace(" JOIN", " LEFT JOIN"), "LEFT JOIN", "JOIN")
+        kinds.add(f"{kind}/full", "id paid", one.replace(" JOIN", " FULL JOIN"), "FULL JOIN", "RIGHT JOIN")
+        kinds.add(f"{kind}/residual", "id paid", one, "o.shop = p.shop", "o.shop = p.shop AND o.amount > p.paid * 3")
+    kinds.add("interval-join/narrower", "id paid", text, "'60'", "'30'", "'60'", "'20'")
+    kinds.add("interval-join/wider", "id paid", text, "'60'", "'90'", "'60'", "'99'")
+    kinds.add("window-join/size", "id paid", window, "'2'", "'3'", "'2'", "'3'")
+    kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
+    text = "SELECT o.id, o.amount, p.paid FROM orders o {} payments p ON o.shop = p.shop"
+    words = ("JOIN", "LEFT JOIN", "FULL JOIN", "RIGHT JOIN")
+    for one in words:
+        for other in words:
+            if one != other:
+                name = f"join/{one}-to-{other}".replace(" JOIN", "").lower()
+                kinds.add(name, "id amount paid", text.format(one), text.format(one), text.format(other))
+    text = "SELECT id, amount FROM orders WHERE shop IN (SELECT shop FROM payments WHERE paid > 2)"
+    kinds.add("join/semi-column", "id amount", text, "amount FROM", "amount, item FROM", to="id amount item")
+    kinds.add("join/semi-to-anti", "id amount", text, "IN (SELECT", "NOT IN (SELECT")
+    text = "SELECT o.id, p.paid, q.paid AS big FROM orders o JOIN payments p ON o.shop = p.shop JOIN payments q ON "
+    text = (text + "o.shop = q.shop WHERE q.paid > 6 AND p.paid < 2").replace("q.paid AS", "CAST(q.paid AS BIGINT) AS")
+    multi = {"table.optimizer.multi-join.enabled": "true"}
+    kinds.add("join/three", "id paid big", text, "p.paid,", "p.paid + 1,")
+    kinds.add("multi-join/same", "id paid big", text, "p.paid,", "p.paid + 1,", conf=multi)
+    kinds.add("multi-join/on", "id paid big", text, new_conf=multi)
+    kinds.add("multi-join/off", "id paid big", text, conf=multi, new_conf={})
+
+
+def _ranks(kinds: Kinds) -> None:
+    columns = "shop id amount"
+    ranked = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER ({} ORDER BY {}) AS rn FROM {}) WHERE rn <= {}"
+    window = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '2' MINUTE))"
+    by_window = "PARTITION BY window_start, window_end, shop"
+    text = ranked.format("shop, id, amount", by_window, "amount DESC, id", window, 3)
+    kinds.add("window-rank/same", columns, text, "shop, id", "shop, id + 1")
+    kinds.add("window-rank/3-to-2", columns, text, "<= 3", "<= 2")
+    kinds.add("window-rank/3-to-1", columns, text, "<= 3", "<= 1")
+    kinds.add("window-rank/2-to-3", columns, text.replace("<= 3", "<= 2"), "<= 2", "<= 3")
+    kinds.add("window-rank/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
+    kinds.add("window-rank/order", columns, text, "amount DESC", "amount ASC")
+    kinds.add("window-rank/size", columns, text, "'2' MINUTE", "'3' MINUTE")
+    for order, other in (("ASC", "DESC"), ("DESC", "ASC")):
+        text, name = (
+            ranked.format("shop, id", by_window, f"ts {order}", window, 1),
+            f"window-deduplicate-{order}".lower(),
+        )
+        kinds.add(f"{name}/same", "shop id", text, "shop, id", "shop, id + 1")
+        kinds.add(f"{name}/column", "shop id", text, "id FROM", "id, item FROM", to="shop id item")
+        more = text.replace("id FROM", "id, item FROM")
+        kinds.add(f"{name}/column-removed", "shop id item", more, "id, item FROM", "id FROM", to="shop id")
+        kinds.add(f"{name}/turned", "shop id", text, f"ts {order}", f"ts {other}")
+        kinds.add(f"{name}/to-rank", "shop id", text, "<= 1", "<= 2")
+        kinds.add(f"{name}/size", "shop id", text, "'2' MINUTE", "'3' MINUTE")
+    text = "SELECT shop, id, amount FROM orders LIMIT 60"
+    kinds.add("limit/same", columns, text, "shop, id", "shop, id + 1")
+    kinds.add("limit/larger", columns, text, "60", "62")
+    kinds.add("limit/smaller", columns, text, "60", "45")
+    kinds.add("limit/much-smaller", columns, text, "60", "10")
+    kinds.add("limit/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
+    kinds.add("limit/offset", columns, text, "LIMIT 60", "LIMIT 57 OFFSET 3")
+    text = "SELECT shop, COUNT(*) AS n FROM orders GROUP BY shop LIMIT 2"
+    kinds.add("limit/of-changes", "shop n", text, "COUNT(*)", "COUNT(*) + 1")
+    text = "SELECT shop, id, amount FROM orders ORDER BY amount DESC, id LIMIT 5"
+    kinds.add("sort-limit/same", columns, text, text, f"SELECT shop, id, amount + 1 FROM ({text})")
+    kinds.add("sort-limit/smaller", columns, text, "LIMIT 5", "LIMIT 3")
+    kinds.add("sort-limit/larger", columns, text, "LIMIT 5", "LIMIT 8")
+    kinds.add("sort-limit/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
+    kinds.add("sort-limit/order", columns, text, "DESC", "ASC")
+    text = ranked.format("shop, id, amount", "PARTITION BY shop", "amount DESC, id", "orders", 4)
+    kinds.add("rank-append/larger", columns, text, "<= 4", "<= 6")
+    kinds.add("rank-append/smaller", columns, text, "<= 4", "<= 2")
+    kinds.add("rank-append/to-top1", columns, text, "<= 4", "<= 1")
+    kinds.add("rank-append/from-top1", columns, text.replace("<= 4", "<= 1"), "<= 1", "<= 4")
+    kinds.add("rank-append/partition", columns, text, "BY shop", "BY shop, item")
+    kinds.add("rank-append/order", columns, text, "DESC", "ASC")
+    kinds.add("rank-append/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
+    kinds.add("rank-append/from-2", columns, text, "rn <= 4", "rn BETWEEN 2 AND 4")
+    kinds.add("rank-append/to-2", columns, text.replace("rn <= 4", "rn BETWEEN 2 AND 4"), "BETWEEN 2 AND 4", "<= 4")
+    grown = "(SELECT item, COUNT(*) AS n FROM orders GROUP BY item)"
+    for name, source, number in (
+        ("update", grown, "n"),
+        ("retract", grown.replace("COUNT(*) AS n", "SUM(amount) AS a"), "a"),
+    ):
+        text = ranked.format(f"item, {number}", "", f"{number} DESC, item", source, 3)
+        kinds.add(f"rank-{name}/larger", f"item {number}", text, "<= 3", "<= 4")
+        kinds.add(f"rank-{name}/smaller", f"item {number}", text, "<= 3", "<= 2")
+        kinds.add(f"rank-{name}/to-top1", f"item {number}", text, "<= 3", "<= 1")
+        kinds.add(f"rank-{name}/from-top1", f"item {number}", text.replace("<= 3", "<= 1"), "<= 1", "<= 3")
+        kinds.add(f"rank-{name}/order", f"item {number}", text, "DESC", "ASC")
+        kinds.add(f"rank-{name}/to-other", f"item {number}", text, number + " DESC, ", "")
+    kinds.add("rank-retract/widened", "item a", text, to="item big", tables=(WIDE,))
+
+
+def _first_and_last(kinds: Kinds, seed: int) -> None:
+    for time in ("ts", "pt"):
+        for order, other in (("ASC", "DESC"), ("DESC", "ASC")):
+            text = (
+                f"SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY {time} {order}) AS rn "
+            )
+            text, name = text + "FROM orders) WHERE rn = 1", f"deduplicate-{time}-{order}".lower()
+            kinds.add(f"{name}/same", "item id", text, "item, id", "item, id + 1")
+            kinds.add(f"{name}/column", "item id", text, "id FROM", "id, amount FROM", to="item id amount")
+            more = text.replace("id FROM", "id, amount FROM")
+            kinds.add(f"{name}/column-removed", "item id amount", more, "id, amount FROM", "id FROM", to="item id")
+            kinds.add(f"{name}/turned", "item id", text, f"{time} {order}", f"{time} {other}")
+            kinds.add(f"{name}/key", "item id", text, "BY item", "BY item, shop")
+            kinds.add(f"{name}/to-rank", "item id", text, "rn = 1", "rn <= 2")
+    kinds.script, kinds.tables = orders(seed, late=30), (LATER,)
+    text = (
+        "SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item, amount ORDER BY ts) AS rn FROM orders) "
+    )
+    kinds.add("deduplicate-ts-asc/late", "item id", text + "WHERE rn = 1", "item, id", "item, id + 1")
+    kinds.add(
+        "deduplicate-ts-asc/late-column", "item id", text + "WHERE rn = 1", "id FROM", "id, shop FROM", to="item id s"
+    )
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
+
+
+def _aggregates(kinds: Kinds, seed: int) -> None:
+    kinds.calls("group", "shop", "SELECT shop, {} FROM orders GROUP BY shop")
+    for mode, source, script in (("retract", CHANGED, changes(seed)), ("insert", ORDERS, kinds.script)):
+        kinds.script, kinds.tables = script, (source,)
+        for name, call, column in (
+            ("listagg", "LISTAGG(item)", "s"),
+            ("listagg-by", "LISTAGG(item, '-')", "s"),
+            ("first-value", "FIRST_VALUE(amount)", "f"),
+            ("first-text", "FIRST_VALUE(item)", "s"),
+            ("last-value", "LAST_VALUE(amount)", "f"),
+            ("max", "MAX(amount)", "f"),
+            ("avg", "AVG(amount)", "f"),
+            ("stddev", "CAST(STDDEV_POP(amount) * 100 AS INT)", "f"),
+            ("distinct", "COUNT(DISTINCT item)", "n"),
+            ("collect", "CARDINALITY(COLLECT(item))", "f"),
+            ("array-agg", "CARDINALITY(ARRAY_AGG(amount))", "f"),
+            ("count", "COUNT(amount)", "n"),
+        ):
+            call = f"{call} AS {column}"
+            rows = "orders" if mode == "insert" else "changed"
+            text = f"SELECT shop, SUM(amount) AS a, {call} FROM {rows} GROUP BY shop"
+            names, kind = f"shop a {column}", f"{name}-{mode}"
+            kinds.add(f"{kind}/same", names, text, "SUM(amount)", "SUM(amount) + 1")
+            turned = f"shop {column} a"
+            kinds.add(
+                f"{kind}/reordered", names, text, f"SUM(amount) AS a, {call}", f"{call}, SUM(amount) AS a", to=turned
+            )
+            kinds.add(f"{kind}/removed", names, text, f", {call}", "", to="shop a")
+            kinds.add(f"{kind}/added", "shop a", text.replace(f", {call}", ""), " AS a", f" AS a, {call}", to=names)
+            alone = text.replace("SUM(amount) AS a, ", "")
+            kinds.add(f"{kind}/replaced", f"shop {column}", alone, call, "MIN(amount) AS a", to="shop a")
+            kinds.add(f"{kind}/key", names, text, "SELECT shop", "SELECT UPPER(shop)", "BY shop", "BY UPPER(shop)")
+            global_ = text.replace("SELECT shop, ", "SELECT 'all' AS shop, ").replace(" GROUP BY shop", "")
+            kinds.add(f"{kind}/key-removed", names, text, text, global_)
+    sums = "SELECT shop, COUNT(*) AS n, SUM(price) AS p, AVG(amount) AS m, MIN(amount) AS lo FROM orders GROUP BY shop"
+    sets = "SELECT shop, COUNT(*) AS n, COUNT(DISTINCT item) AS u, SUM(DISTINCT amount) AS a FROM orders GROUP BY shop"
+    two = {**MINI, "table.optimizer.agg-phase-strategy": "TWO_PHASE"}
+    settings: Mapping[str, Mapping[str, str]] = {
+        "none": {},
+        "one-phase": {**MINI, "table.optimizer.agg-phase-strategy": "ONE_PHASE"},
+        "two-phase": two,
+        "split": {**two, "table.optimizer.distinct-agg.split.enabled": "true"},
+    }
+    for name, conf in settings.items():
+        for other, conf_of_new in settings.items():
+            if name != other:
+                kinds.add(f"phases/{name}-to-{other}", "shop n p m lo", sums, conf=conf, new_conf=conf_of_new)
+                kinds.add(f"phases-distinct/{name}-to-{other}", "shop n u a", sets, conf=conf, new_conf=conf_of_new)
+    for name in ("two-phase", "split"):
+        kinds.calls(f"{name}", "shop", "SELECT shop, {} FROM orders GROUP BY shop", conf=settings[name])
+        text = "SELECT shop, COUNT(DISTINCT price) AS n FROM orders GROUP BY shop"
+        kinds.add(f"{name}/distinct-other", "shop n", text, "price", "amount", conf=settings[name])
+
+
+def _others(kinds: Kinds) -> None:
+    text = (
+        "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY shop ORDER BY ts MEASURES A.id AS a_id, B.id AS b_id AFTER "
+        "MATCH SKIP PAST LAST ROW PATTERN (A B) DEFINE A AS A.amount > 20, B AS B.amount > 10)"
+    )
+    kinds.add("match/same", "shop a_id b_id", text, "SELECT *", "SELECT shop, a_id + 1, b_id")
+    kinds.add(
+        "match/measure",
+        "shop a_id b_id",
+        text,
+        "B.id AS b_id",
+        "B.id AS b_id, A.item AS item",
+        to="shop a_id b_id item",
+    )
+    kinds.add("match/define", "shop a_id b_id", text, "> 20", "> 5")
+    kinds.add("match/pattern", "shop a_id b_id", text, "(A B)", "(A C? B)", "DEFINE", "DEFINE C AS C.amount < 5,")
+    text = "SELECT shop, id, amount FROM orders ORDER BY ts, amount"
+    kinds.add("temporal-sort/same", "shop id amount", text, text, f"SELECT shop, id + 1, amount FROM ({text})")
+    kinds.add(
+        "temporal-sort/column", "shop id amount", text, "amount FROM", "amount, item FROM", to="shop id amount item"
+    )
+    kinds.add("temporal-sort/order", "shop id amount", text, "ts, amount", "ts, id")
+
+
+def _settings(kinds: Kinds, seed: int) -> None:
+    """Add a time to live that begins, and one that ends."""
+    over = "SELECT id, SUM(amount) OVER (PARTITION BY shop ORDER BY {} ROWS BETWEEN {} PRECEDING AND CURRENT ROW) AS a"
+    best = (
+        "SELECT id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY {}) AS rn FROM orders) WHERE "
+    )
+    grown = "SELECT {0} AS a, COUNT(*) AS n FROM orders GROUP BY {0}"
+    rank = "SELECT a, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY {}) AS rn FROM ({})) WHERE rn <= 3"
+    texts = {
+        "aggregate": ("shop n u", "SELECT shop, COUNT(*) AS n, COUNT(DISTINCT item) AS u FROM orders GROUP BY shop"),
+        "over-unbounded": ("id a", over.format("ts", "UNBOUNDED") + " FROM orders"),
+        "over-rows": ("id a", over.format("ts", "2") + " FROM orders"),
+        "over-processing": ("id a", over.format("pt", "UNBOUNDED") + " FROM orders"),
+        "over-processing-rows": ("id a", over.format("pt", "2") + " FROM orders"),
+        "last-row": ("id amount", best.format("pt DESC") + "rn = 1"),
+        "first-row": ("id amount", best.format("pt") + "rn = 1"),
+        "last-by-time": ("id amount", best.format("ts DESC") + "rn = 1"),
+        "first-by-time": ("id amount", best.format("ts") + "rn = 1"),
+        "top-1": ("id amount", best.format("amount DESC, id") + "rn = 1"),
+        "top-3": ("id amount", best.format("amount DESC, id") + "rn <= 3"),
+        "rank-update": ("a n", rank.format("n DESC", grown.format("amount"))),
+        "rank-retract": ("a n", rank.format("n, a", grown.format("amount"))),
+        "limit": ("id amount", "SELECT id, amount FROM orders LIMIT 55"),
+    }
+    live = {"table.exec.state.ttl": "1 d"}
+    for name, (columns, text) in texts.items():
+        kinds.add(f"live/{name}-on", columns, text, conf={}, new_conf=live)
+        kinds.add(f"live/{name}-off", columns, text, conf=live, new_conf={})
+    kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
+    text = "SELECT o.id, p.paid FROM orders o LEFT JOIN payments p ON o.shop = p.shop"
+    kinds.add("live/join-on", "id paid", text, conf={}, new_conf=live)
+    kinds.add("live/join-off", "id paid", text, conf=live, new_conf={})
+
+
+def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:
+    """Return the verdict of a change, and what came of it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    script, plans = list(case.script), [folder / "old.json", folder / "new.json"]
+    truth = (case.truth or case.new).job
+    asked = [
+        (old, {**case.old.job, "plan": plans[0], "until": BEFORE, "savepoint": folder / "before"}),
+        (new, {**case.new.job, "plan": plans[1]}),
+        (new, {**truth, "plan": folder / "truth.json", "until": BEFORE, "end": ALL}),
+    ]
+    emitted: Mapping[str, Any] = {}
+    for flink, job in asked:
+        emitted = flink.run(**job, script=script)
+        if "error" in emitted:
+            return "-", f"not run: {emitted['error'][-1][:200]}"
+    before = pyspark_savepoint.open(folder / "before")
+    try:
+        rows = before.check_evolution(*plans, **case.given).to_arrow().to_pylist()
+        verdict = worst(Verdict(row["verdict"]) for row in rows if row["level"] == "operator" and _counts(row))
+        before.evolve(*plans, **case.given).write(folder / "evolved")
+    except SavepointError as error:
+        return "refused", "refused: " + " ".join(str(error).split())
+    except Exception as error:  # what must never be raised
+        return "-", f"WRONG: {type(error).__name__}: {error}"
+    evolved = {"restore": (folder / "evolved").resolve().as_uri(), "from": BEFORE, "until": ALL}
+    answer = new.run(plan=plans[1], conf=dict(case.new.conf), script=script, **evolved)
+    if "error" in answer:
+        return verdict, f"WRONG: not restored: {answer['error'][-1][:300]}"
+    found, wanted = (Counter(map(tuple, rows)) for rows in (answer["before"], emitted["after"]))
+    if found == wanted:
+        return verdict, "same rows"
+    word = "said" if verdict in LOSING and case.truth is None else "WRONG"
+    gone, more = ([row for _, row in each.elements()] for each in (wanted - found, found - wanted))
+    return verdict, f"{word}: {len(gone)} of {wanted.total()} missing, {len(more)} more: {gone[:3]} {more[:3]}"
+
+
+def _counts(row: Mapping[str, Any]) -> bool:
+    """Return whether a row is that of an operator whose state was there, or is made."""
+    return row["old_uid"] is not None or not row["new_uid"].endswith("source")
+
+
+def main() -> int:
+    """Try all kinds."""
+    command = argparse.ArgumentParser()
+    command.add_argument("old")
+    command.add_argument("new")
+    command.add_argument("--backend", default="hashmap")
+    command.add_argument("--only", default="")
+    command.add_argument("--seed", type=int, default=7)
+    command.add_argument("--keep", help="a folder for what is made; kept only what is WRONG")
+    told = command.parse_args()
+    warnings.simplefilter("ignore")
+    count: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as work:
+        folders = [Path(work, name) for name in ("old", "new", "cases")]
+        for folder in folders:
+            folder.mkdir()
+        with jobs(told.old, folders[0], told.backend) as one, jobs(told.new, folders[1], told.backend) as other:
+            for name, case in every_case(told.seed).items():
+                if told.only and not any(word in name for word in told.only.split(",")):
+                    continue
+                folder = Path(told.keep or folders[2]) / name
+                verdict, text = outcome(case, folder, one, other)
+                print(f"{name:<36} {verdict:<12} {text}", flush=True)
+                word = text.partition(":")[0]
+                count[word] += 1
+                if not told.keep or word != "WRONG":
+                    shutil.rmtree(folder)
+    print(dict(count))
+    return int(count["WRONG"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
