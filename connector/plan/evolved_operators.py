@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.backfills import BY_KEY, Given, gathered, with_own_names
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, rehashed, with_states
 from pyspark_savepoint.plan.made_states import Emitting, MadeStates, no_rows, planned_state
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
@@ -92,10 +92,12 @@ class EvolvedOperator:
     def evolved(self) -> OperatorPlan:
         """Return the operator with the states of NEW, under the same identifier."""
         plan = with_states(self.plan)
-        if self.change.merges and not self.change.key:
+        if self.change.merges and not self.change.key and self._same_key():
             return replace(self, change=replace(self.change, key=self._same_key())).evolved()
         if not plan.of_kind(KEYED):
             return plan  # the job had no row for it yet
+        if is_single(self.change) and plan.max_parallelism != 1:
+            plan = rehashed(plan, 1, None)
         if self.change.verdict is Verdict.LOST and not any(one.old and one.new for one in self.change.states):
             return _without_keyed(plan)
         whole = self._moves_keys
@@ -147,7 +149,7 @@ class EvolvedOperator:
     @property
     def _moves_keys(self) -> bool:
         """Whether the keys are others, so that everything of the operator is written anew."""
-        return bool(self.change.key) or any(one.key for one in self.change.states)
+        return bool(self.change.key) or self.change.merges or any(one.key for one in self.change.states)
 
     def _timers(self, plan: OperatorPlan) -> Iterator[tuple[StateInput, list[PlannedState]]]:
         """Yield tables of the timers under the keys of NEW, one for each service."""
@@ -313,6 +315,11 @@ class EvolvedOperator:
         return placed.mapped(merged, function.schema)
 
 
+def is_single(change: OperatorChange) -> bool:
+    """Return whether an operator of NEW has no key, so that Flink gives it max parallelism 1."""
+    return change.new is not None and bool(change.new.states) and not change.new.key
+
+
 @dataclass(frozen=True)
 class UnderStateWindows:
     """Function of batches: the windows of sessions to those under which Flink keeps their state."""
@@ -386,7 +393,9 @@ class EvolvedSavepoint:
                 continue
             operator = None if change.old is None else self.plan.find(identifier_of(change.old.uid))
             if operator is None:
-                made = self._made(plan.new_operator(identifier_of(change.new.uid), None), change, known)
+                empty = plan.new_operator(identifier_of(change.new.uid), None)
+                empty = replace(empty, new_max_parallelism=1) if is_single(change) else empty
+                made = self._made(empty, change, known)
                 if made.states:
                     new.append(made)
                     known[change.new.uid] = made, change

@@ -188,13 +188,14 @@ def _structured(class_name: str, fields: Sequence[tuple[str, LogicalType]]) -> L
     return LogicalType("STRUCTURED_TYPE", class_name=ACCUMULATORS + class_name, names=names, children=children)
 
 
-def _view_of(name: str, value: str) -> tuple[str, str]:
+def _view_of(name: str, kind: LogicalType) -> tuple[str, str]:
     """Return the kind and the type of the state of a view, of values of a type."""
+    value = internal_type([kind])
     if name in ("list", "retractList"):
         return "list", f"LIST<{value}>"
     if name == "valueToOrderMap":
-        return "map", f"MAP<{value}, LIST<LONG>>"
-    return "map", f"MAP<LONG, LIST<{value}>>" if name == "orderToValueMap" else f"MAP<{value}, INT>"
+        return "map", f"MAP<{value}, ARRAYDATA<BIGINT>>"
+    return "map", f"MAP<LONG, ARRAYDATA<{kind} NOT NULL>>" if name == "orderToValueMap" else f"MAP<{value}, INT>"
 
 
 def internal_type(kinds: Sequence[LogicalType]) -> str:
@@ -214,17 +215,11 @@ def view_states(
             kind = f"MAP<{internal_type([column.kind])}, LONG>"
             yield StateShape(f"agg{buffer.call}$map", "map", Layout.VALUE_COUNTS, kind, (column,), ttl=ttl)
         if buffer.part == "views" and buffer.call is not None:
-            value = internal_type([replace(rows[calls[buffer.call].arguments[0]].kind, nullable=True)])
-            structure = buffer.column.kind
-            for name, child in zip(structure.names, structure.children, strict=True):
+            value = replace(rows[calls[buffer.call].arguments[0]].kind, nullable=True)
+            for name, child in zip(buffer.column.kind.names, buffer.column.kind.children, strict=True):
                 if child.root == "RAW":
-                    yield StateShape(
-                        f"agg{buffer.call}${name}",
-                        _view_of(name, value)[0],
-                        Layout.OTHER,
-                        _view_of(name, value)[1],
-                        ttl=ttl,
-                    )
+                    state, kind = _view_of(name, value)
+                    yield StateShape(f"agg{buffer.call}${name}", state, Layout.OTHER, kind, ttl=ttl)
     for number, (arguments, _) in enumerate(accumulator.distinct):
         columns = tuple(rows[index] for index in arguments)
         kind = f"MAP<{internal_type([column.kind for column in columns])}, LONG>"

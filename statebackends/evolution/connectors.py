@@ -138,8 +138,12 @@ def _sink(decision: Decision, node: Node, partner: int | None) -> Iterator[Opera
 def _materializer(
     decision: Decision, node: Node, shape: OperatorShape, before: OperatorShape | None, partner: int | None
 ) -> OperatorChange:
-    if not shape.known or (before is not None and not before.known):
+    if not shape.known:
+        if before is not None and partner is not None and _is_equal(decision, decision.old.plan.nodes[partner], node):
+            return OperatorChange(Verdict.AS_IS, before, shape, reasons=("its rows, key and strategy are the same",))
         return OperatorChange(Verdict.UNKNOWN, before, shape, reasons=shape.notes)
+    if before is not None and not before.known:
+        before = None
     (state,) = shape.states
     terms = decision.new.inputs(node)[0].fields
     emitted = emitted_before(decision.new, decision.decided, node, state)
@@ -158,6 +162,20 @@ def _materializer(
     if change.emitted_by is not None:
         change = replace(change, reasons=(*change.reasons, BY_KEY))
     return OperatorChange(worst((change.verdict,)), before if old is not None else None, shape, (change,))
+
+
+def _is_equal(decision: Decision, before: Node, node: Node) -> bool:
+    """Return whether a sink materializes the same rows in the same way."""
+    sides = []
+    for lineage, one in ((decision.old, before), (decision.new, node)):
+        meaning, table = lineage.inputs(one)[0], sink_table(one)
+        settings = [
+            one.attributes.get(name) for name in ("upsertMaterializeStrategy", "inputUpsertKey", "conflictStrategy")
+        ]
+        kinds = [column.kind for column in table_columns(table)]
+        fields = [field.digest for field in meaning.fields]
+        sides.append((meaning.relation, set(meaning.filters), fields, kinds, key_places(one), settings, one.type))
+    return sides[0] == sides[1]
 
 
 def key_places(node: Node) -> list[int]:

@@ -21,7 +21,12 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Waiting,
     worst,
 )
-from pyspark_savepoint.statebackends.evolution.deciding_aggregates import Aggregation, accumulator_change, view_changes
+from pyspark_savepoint.statebackends.evolution.deciding_aggregates import (
+    Aggregation,
+    accumulator_change,
+    recounted,
+    view_changes,
+)
 from pyspark_savepoint.statebackends.evolution.deciding_rows import (
     RANKED,
     RowState,
@@ -50,6 +55,10 @@ WAITING, EMITTED = "waiting-to-emit-on-timer", "already-emitted-state-boolean"
 OTHER_RELEASE = (
     "another release keeps first rows by time in other states, and its watermark is not known: compile the new query "
     "with the release of the old one"
+)
+OTHER_KEYS = (
+    "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start this "
+    "join without its state"
 )
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
@@ -174,12 +183,17 @@ class Pair:
         states = tuple(self._states())
         states = tuple(_with_ttl(one) for one in states)
         if merges:
-            states = tuple(_merged(one) for one in states)
+            states = tuple(_merged(one) for one in self._recounted(states))
+            if self.node.attributes.get("rankStrategy", {}).get("type") == "AppendFast":
+                settings = replace(settings, limit=settings.limit or int(self.node.attributes["rankRange"]["end"]))
         if settings.is_larger:
             states = tuple(self._larger(one) for one in states)
         elif settings.limit is not None:
             states = tuple(_limited(one, settings.limit) for one in states)
         rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
+        if self.node.kind in JOINS and self.node.kind != "join" and (rekeyed or len(self.old.key) != len(self.new.key)):
+            states = tuple(StateChange(Verdict.REFUSED, None, one, reasons=(OTHER_KEYS,)) for one in self.new.states)
+            return OperatorChange(Verdict.REFUSED, self.old, self.new, states, reasons=(OTHER_KEYS,))
         if self.old.state(SESSIONS) is not None:
             states = tuple(_of_sessions(one, moves=rekeyed or merges) for one in states)
         verdict = worst((*(one.verdict for one in states), *(one.verdict for one in key), settings.verdict))
@@ -192,6 +206,14 @@ class Pair:
         return OperatorChange(
             verdict, self.old, self.new, states, key if rekeyed else (), merges, timers, settings.sentences
         )
+
+    def _recounted(self, states: tuple[StateChange, ...]) -> tuple[StateChange, ...]:
+        """Return the changes of an operator whose keys may become one, with what is counted once counted anew."""
+        if self.node.kind not in AGGREGATING:
+            return states
+        old = Aggregation(self.decision.old, self.before, self.old)
+        new = Aggregation(self.decision.new, self.node, self.new)
+        return tuple(recounted(one, old, new) for one in states)
 
     def _of_history(self, given: str, reason: str) -> OperatorChange:
         states = tuple(StateChange(Verdict.BACKFILLED, None, one, reasons=(reason,)) for one in self.new.states)
@@ -410,6 +432,11 @@ def _merged(change: StateChange) -> StateChange:
     """Return the change of a state whose keys may become one."""
     if change.verdict is Verdict.AS_IS:
         change = replace(change, verdict=Verdict.TRANSFORMED)
+    if change.new is not None and change.new.layout is Layout.RANKED_ROWS:
+        reason = "rows of keys that become one have to be ranked among each other, which is not supported for updates"
+        return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, reason))
+    if change.new is not None and change.new.layout is Layout.SORT_KEY_COUNTS:
+        return replace(change, merge=Merge.ADD)
     never = [one.name for one in change.fields if one.merge is Merge.NEVER]
     if never and change.new is not None and change.new.layout is Layout.ACCUMULATORS:
         reason = f"{', '.join(never)} of two keys cannot be made one: keys that become one are an error"
@@ -422,7 +449,7 @@ SESSIONS = "session-window-mapping"
 
 
 def _of_sessions(change: StateChange, *, moves: bool) -> StateChange:
-    """Refuse what would need windows of other keys to be merged, or sets of values that are kept under other windows."""
+    """Refuse what would need windows of other keys to be merged, or sets that other windows have."""
     reason = "its windows end with a gap, so that those of keys that become one may be one window" if moves else ""
     if any(one.verdict is Verdict.DERIVED for one in change.fields):
         reason = "its windows end with a gap: what their sets of values tell is not computed"

@@ -9,6 +9,7 @@ from functools import cached_property
 from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, Buffer, is_count_star
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
+    Cast,
     Constant,
     Expression,
     FieldSource,
@@ -28,6 +29,10 @@ from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Op
 KEPT_VALUES = (
     "it keeps the values themselves, which cannot be given: without retraction it may begin, with fill='initial'; with "
     "it, leave the aggregate out, or start without this savepoint"
+)
+NOT_RECOUNTED = (
+    "values of DISTINCT of keys that become one have to be counted once, which is not supported for several columns, "
+    "and for calls with a filter"
 )
 RETRACTED = "rows of before are taken out later, which a filled value has not counted"
 #: What OVER computes from the rows that it keeps.
@@ -153,6 +158,47 @@ def _field(
     if derived is not None:
         return FieldSource(column.name, column.kind, Verdict.DERIVED, derived[0], buffer.merge, reason=derived[1])
     return _missing(new, buffer, options)
+
+
+def recounted(change: StateChange, old: Aggregation, new: Aggregation) -> StateChange:
+    """Return the change of an accumulator whose keys may become one: DISTINCT is counted anew, of the united values."""
+    if change.new is None or change.new.layout is not Layout.ACCUMULATORS or change.old is None:
+        return change
+    fields, refused = [], False
+    for one, buffer in zip(change.fields, new.accumulator.buffers, strict=True):
+        call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
+        if (
+            call is None
+            or not call.distinct
+            or call.function in ("MIN", "MAX")
+            or not isinstance(one.source, OldField | Cast)
+        ):
+            fields.append(one)
+            continue
+        state = _set_of(old, new, call)
+        refused |= state is None
+        fields.append(one if state is None else _of_united(one, buffer, call, state))
+    if refused:
+        return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, NOT_RECOUNTED))
+    return replace(change, fields=tuple(fields), verdict=worst((change.verdict, *(one.verdict for one in fields))))
+
+
+def _set_of(old: Aggregation, new: Aggregation, call: AggregateCall) -> str | None:
+    """Return the state of OLD with the values of a DISTINCT call; None if some of them may be of other calls."""
+    wanted = [new.rows[index].digest for index in call.arguments]
+    for number, (arguments, users) in enumerate(old.accumulator.distinct):
+        if [old.rows[index].digest for index in arguments] == wanted and len(arguments) == 1:
+            return f"distinctAcc_{number}" if all(old.calls[user].filter < 0 for user in users) else None
+    return None
+
+
+def _of_united(field: FieldSource, buffer: Buffer, call: AggregateCall, state: str) -> FieldSource:
+    counts = call.function == "COUNT" or buffer.part == "count"
+    source = Call("count_of_values" if counts else "sum_of_values", (OldState(state),))
+    if not counts and buffer.initial == 0:
+        source = Call("zero_if_null", (source,))
+    reason = "of the values of keys that become one, each once"
+    return replace(field, verdict=Verdict.DERIVED, source=source, reason=reason)
 
 
 def _place_of(old: Aggregation, name: str, buffer: Buffer) -> int | None:
@@ -310,9 +356,9 @@ def _distinct_change(
         moved = (
             () if new.retracts or (all(one == other for one, other in bits) and len(bits) == len(partner[1])) else bits
         )
-        yield _kept_view(
-            before, state, Call("moved_bits", tuple(bit for pair in moved for bit in pair)) if moved else None
-        )
+        number_of_bits = Call("moved_bits", tuple(bit for pair in moved for bit in pair)) if moved else None
+        # Where rows are also taken out the number says how often a value is there.
+        yield _kept_view(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
 
 
 def _bits(
@@ -331,7 +377,7 @@ def _bits(
     return tuple((one, other) for one, other in pairs if one is not None)
 
 
-def _kept_view(before: StateShape, state: StateShape, number: Call | None) -> StateChange:
+def _kept_view(before: StateShape, state: StateShape, number: Call | None, merge: Merge) -> StateChange:
     fields = tuple(
         taken(new.name, new.kind, (OldField(before.name, place, new.name), one.kind), place=place)
         for place, (one, new) in enumerate(zip(before.columns, state.columns, strict=True))
@@ -339,7 +385,7 @@ def _kept_view(before: StateShape, state: StateShape, number: Call | None) -> St
     same = before.name == state.name and before.value_type == state.value_type and number is None
     verdict = Verdict.AS_IS if same else Verdict.TRANSFORMED
     part = "value" if state.layout is Layout.DISTINCT_NULLS else "number"
-    return StateChange(verdict, before, state, fields, parts={part: number} if number else {}, merge=Merge.UNION)
+    return StateChange(verdict, before, state, fields, parts={part: number} if number else {}, merge=merge)
 
 
 def _new_view(new: Aggregation, state: StateShape, options: Options) -> StateChange:
@@ -367,7 +413,7 @@ def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options:
     for number, mark in enumerate(old.digests):
         before = old.shape.state(f"agg{number}$map")
         if mark == wanted and before is not None:
-            return replace(_kept_view(before, state, None), merge=Merge.ADD)
+            return _kept_view(before, state, None, Merge.ADD)
     derived = _derived(old, new, buffer)
     if derived is not None and isinstance(derived[0], Call):
         source = Call("view_of_rows", derived[0].arguments)

@@ -255,6 +255,9 @@ def primary_key(table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, (schema.get("primaryKey") or {}).get("columns") or ()))
 
 
+LEGACY = "'table.exec.sink.upsert-materialize-strategy.type' = 'LEGACY'"
+
+
 def sink_operators(node: Node) -> tuple[OperatorShape, ...]:
     parts = tuple(
         OperatorShape(node.id, name, form.format(uid=node.uid("sink")), node.description, of_connector=True)
@@ -269,6 +272,7 @@ def sink_operators(node: Node) -> tuple[OperatorShape, ...]:
     strategy = str(node.attributes.get("upsertMaterializeStrategy") or "LEGACY")
     names = [column.name for column in rows]
     if strategy != "LEGACY" or not key or any(column not in names for column in key):
-        return (replace(shape, known=False, notes=(f"a materializer of strategy {strategy} is not known",)), *parts)
+        note = f"what a materializer of strategy {strategy} keeps is not known: compile the new query with {LEGACY}"
+        return (replace(shape, known=False, notes=(note,)), *parts)
     state = StateShape("values", "value", Layout.ROW_LIST, f"LIST<{row_type(rows)}>", rows, ttl=node.ttl(), input=0)
     return (replace(shape, key=fields(rows, [names.index(column) for column in key]), states=(state,)), *parts)

@@ -157,10 +157,10 @@ class RewrittenRows:
         return KeyRows(len(batch), key, self.old.rows(batch), now=self.now, window=window_ends(batch))
 
     def _key(self, batch: pa.RecordBatch, keys: KeyRows) -> pa.Array:
-        if not self.key:
-            return batch.column(KEY)
-        values = key_values(self.key, keys)
         kind = self.schema.field(KEY).type
+        if not self.key and batch.column(KEY).type == kind:
+            return batch.column(KEY)
+        values = key_values(self.key, keys)  # none, if all keys become one
         return struct_array(kind, [pa.concat_arrays([value]) for value in values], keys.count)
 
 

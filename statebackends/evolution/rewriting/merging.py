@@ -199,8 +199,8 @@ def merged(shape: StateShape, rows: StateRows, change: StateChange) -> StateRows
         return _one_row(shape, rows, change) if several else rows
     if shape.layout in (Layout.DISTINCT_NULLS, Layout.OTHER) and shape.kind == "value":
         return _one_value(shape, rows, change) if several else rows
-    if shape.layout is Layout.DISTINCT_VALUES and change.merge is Merge.UNION:
-        return _united(rows)
+    if shape.layout is Layout.DISTINCT_VALUES and change.merge in UNITING:
+        return _united(rows, UNITING[change.merge])
     return rows
 
 
@@ -280,14 +280,18 @@ def _one_value(shape: StateShape, rows: StateRows, change: StateChange) -> State
     return StateRows(owners, (), parts)
 
 
-def _united(rows: StateRows) -> StateRows:
-    """Return entries with equal ones of a key as one, which has the bits of all."""
+#: How the numbers of equal values become one: bits of calls by OR, counts are added.
+UNITING: Mapping[Merge, np.ufunc] = {Merge.UNION: np.bitwise_or, Merge.ADD: np.add}
+
+
+def _united(rows: StateRows, how: np.ufunc) -> StateRows:
+    """Return entries with equal ones of a key as one."""
     number = group_numbers(rows.fields, len(rows), rows.owner)
     order = np.argsort(number, kind="stable")
     firsts = np.flatnonzero(np.diff(number[order], prepend=-1))
     if len(firsts) == len(rows):
         return rows
-    bits = np.bitwise_or.reduceat(np.asarray(rows.parts[NUMBER], np.int64)[order], firsts)
+    bits = how.reduceat(np.asarray(rows.parts[NUMBER], np.int64)[order], firsts)
     one = rows.take(order[firsts])
     parts = {**one.parts, NUMBER: fixed_array(pa.int64(), bits)}
     if LAST_ACCESS in parts:
