@@ -57,8 +57,8 @@ OTHER_RELEASE = (
     "with the release of the old one"
 )
 OTHER_KEYS = (
-    "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start this "
-    "join without its state"
+    "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start "
+    "this join without its state"
 )
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "

@@ -171,14 +171,16 @@ def _rank(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
         return Settings(Verdict.UNKNOWN, "a limit that is a column of the rows is not known")
     begins: tuple[str, ...] = ()
     if limits[0].get("start") != limits[1].get("start"):
+        if strategies[0] != "Retract":
+            return Settings(Verdict.UNKNOWN, "its ranks begin elsewhere, and which rows it keeps then is not known")
         begins = ("its ranks begin elsewhere: the sink keeps what it has of the others",)
     if strategies[0] == "Retract":
         return Settings(sentences=(f"it keeps all rows: the best {other} are taken of them from now on", *begins))
     if other < one:
-        return Settings(limit=other, sentences=begins)
+        return Settings(limit=other)
     if other == one:
-        return Settings(sentences=begins)
-    return Settings(is_larger=True, sentences=(LARGER.format(old=one, new=other), *begins))
+        return Settings()
+    return Settings(is_larger=True, sentences=(LARGER.format(old=one, new=other),))
 
 
 def _order(lineage: Lineage, node: Node) -> list[Any]:

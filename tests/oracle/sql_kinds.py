@@ -470,91 +470,63 @@ def _others(kinds: Kinds) -> None:
 
 def _keys(kinds: Kinds, seed: int) -> None:
     """Add keys that are fewer, more, in another order, and an expression."""
-    tvf = "FROM TABLE({}(TABLE orders, DESCRIPTOR(ts), {})) GROUP BY shop, item, window_start, window_end"
     calls = "COUNT(*) AS n, SUM(price) AS p, MAX(amount) AS a, COUNT(DISTINCT amount) AS u"
-    over = " OVER (PARTITION BY shop, item ORDER BY {} {})"
-    best = "SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop, item ORDER BY {}) AS rn FROM orders) "
-    grown = "(SELECT shop, item, {} AS c FROM orders GROUP BY shop, item)"
-    texts = {
-        "group": ("item n p a u", f"SELECT item, {calls} FROM orders GROUP BY shop, item"),
-        "tumble": ("item n p a u", f"SELECT item, {calls} " + tvf.format("TUMBLE", "INTERVAL '2' MINUTE")),
-        "hop": (
-            "item n p a u",
-            f"SELECT item, {calls} " + tvf.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE"),
+    group, columns = f"SELECT item, {calls} FROM orders GROUP BY shop, item", "item n p a u"
+    windows = group.replace(" FROM orders", " FROM TABLE({}(TABLE orders, DESCRIPTOR(ts), {}))")
+    windows += ", window_start, window_end"
+    over = "SELECT id, SUM(price) OVER (PARTITION BY shop, item ORDER BY {}) AS p FROM orders"
+    best = "SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop, item ORDER BY {}) AS rn FROM {}) "
+    grown = "(SELECT shop, item, COUNT(*) AS id FROM orders GROUP BY shop, item)"
+    gap = (
+        "SELECT item, COUNT(*) AS n, SUM(price) AS p FROM orders GROUP BY shop, item, SESSION(ts, INTERVAL '70' SECOND)"
+    )
+    for name, names, text in (
+        ("group", columns, group),
+        ("tumble", columns, windows.format("TUMBLE", "INTERVAL '2' MINUTE")),
+        ("hop", columns, windows.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE")),
+        ("gap", "item n p", gap),
+        ("over-rows", "id p", over.format("ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")),
+        ("over-range", "id p", over.format("ts RANGE UNBOUNDED PRECEDING")),
+        ("over-processing", "id p", over.format("pt RANGE UNBOUNDED PRECEDING")),
+        ("last", "item id", best.format("pt DESC", "orders") + "WHERE rn = 1"),
+        ("first", "item id", best.format("pt", "orders") + "WHERE rn = 1"),
+        ("last-by-time", "item id", best.format("ts DESC", "orders") + "WHERE rn = 1"),
+        ("top-1", "item id", best.format("amount DESC, id", "orders") + "WHERE rn = 1"),
+        ("top-3", "item id", best.format("amount DESC, id", "orders") + "WHERE rn <= 3"),
+        ("top-update", "item id", best.format("id DESC", grown) + "WHERE rn <= 2"),
+        ("top-retract", "item id", best.format("id, item, shop", grown) + "WHERE rn <= 2"),
+    ):
+        kinds.add(f"keys-removed/{name}", names, text, "BY shop, item", "BY item")
+        kinds.add(f"keys-order/{name}", names, text, "BY shop, item", "BY item, shop")
+        kinds.add(f"keys-upper/{name}", names, text, "BY shop, item", "BY UPPER(shop), item")
+        if "SELECT id" in text:
+            kinds.add(f"keys-added/{name}", names, text, "BY shop, item", "BY shop, item, MOD(id, 2)")
+            kinds.add(f"keys-none/{name}", names, text, "PARTITION BY shop, item ", "")
+    kinds.add("keys-none/group", columns, group, "SELECT item", "SELECT 'x'", " GROUP BY shop, item", "")
+    rows = "(SELECT * FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' MINUTE)))"
+    on, more = "o.shop = p.shop", "o.shop = p.shop AND o.price = p.{}"
+    time = " AND o.ts BETWEEN p.ts - INTERVAL '60' SECOND AND p.ts + INTERVAL '60' SECOND"
+    joins = (
+        ("temporal", "rate", RATES, f"orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS p ON {on}"),
+        ("interval", "paid", PAID, f"orders o JOIN paid p ON {on}{time}"),
+        (
+            "window",
+            "paid",
+            PAID,
+            f"{rows.format('orders')} o JOIN {rows.format('paid')} p ON {on} AND o.window_start = p.window_start "
+            "AND o.window_end = p.window_end",
         ),
-        "gap": (
-            "item n p",
-            f"SELECT item, {calls[:30]} FROM orders GROUP BY shop, item, SESSION(ts, INTERVAL '70' SECOND)",
-        ),
-        "over-rows": (
-            "id p",
-            f"SELECT id, SUM(price){over.format('ts', 'ROWS BETWEEN 2 PRECEDING AND CURRENT ROW')} AS p FROM orders",
-        ),
-        "over-range": (
-            "id p",
-            f"SELECT id, SUM(price){over.format('ts', 'RANGE UNBOUNDED PRECEDING')} AS p FROM orders",
-        ),
-        "over-processing": (
-            "id p",
-            f"SELECT id, SUM(price){over.format('pt', 'RANGE UNBOUNDED PRECEDING')} AS p FROM orders",
-        ),
-        "last": ("item id", best.format("pt DESC") + "WHERE rn = 1"),
-        "first": ("item id", best.format("pt") + "WHERE rn = 1"),
-        "last-by-time": ("item id", best.format("ts DESC") + "WHERE rn = 1"),
-        "top-1": ("item id", best.format("amount DESC, id") + "WHERE rn = 1"),
-        "top-3": ("item id", best.format("amount DESC, id") + "WHERE rn <= 3"),
-        "top-update": (
-            "item n",
-            best.replace(", id FROM", ", c FROM").format("c DESC").replace("orders", grown.format("COUNT(*)"))
-            + "WHERE rn <= 2",
-        ),
-        "top-retract": (
-            "item n",
-            best.replace(", id FROM", ", c FROM").format("c, item, shop").replace("orders", grown.format("COUNT(*)"))
-            + "WHERE rn <= 2",
-        ),
-    }
-    for name, (columns, text) in texts.items():
-        kinds.add(f"keys-removed/{name}", columns, text, "BY shop, item", "BY item")
-        kinds.add(f"keys-order/{name}", columns, text, "BY shop, item", "BY item, shop")
-        kinds.add(f"keys-upper/{name}", columns, text, "BY shop, item", "BY UPPER(shop), item")
+        ("join", "paid", PAYMENTS, f"orders o LEFT JOIN payments p ON {on}"),
+    )
+    for name, column, other, text in joins:
+        kinds.script, kinds.tables = orders(seed, other.split()[2]), (ORDERS, other)
+        text = f"SELECT o.id, p.{column} FROM {text}"
+        kinds.add(f"keys-added/{name}", f"id {column}", text, on, more.format(column))
         kinds.add(
-            f"keys-added/{name}",
-            columns,
-            text,
-            "BY shop, item",
-            "BY shop, item, MOD(id, 2)" if "id" in text and "c FROM" not in text else "BY shop, item",
+            f"keys-removed/{name}", f"id {column}", text.replace(on, more.format(column)), more.format(column), on
         )
-        one = text.replace("SELECT item", "SELECT 'x'", 1)
-        if "FROM (SELECT" not in text and name != "gap":
-            kinds.add(
-                f"keys-none/{name}", columns, one, "BY shop, item, ", "BY "
-            ) if "BY shop, item, " in one else kinds.add(
-                f"keys-none/{name}",
-                columns,
-                one,
-                "PARTITION BY shop, item " if "PARTITION" in one else " GROUP BY shop, item",
-                "",
-            )
-    for table_, kind in (("rates", "temporal"), ("paid", "interval"), ("paid", "window"), ("payments", "join")):
-        kinds.script, kinds.tables = (
-            orders(seed, table_),
-            (ORDERS, {"rates": RATES, "paid": PAID, "payments": PAYMENTS}[table_]),
-        )
-        windows = "(SELECT * FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' MINUTE)))"
-        text = {
-            "temporal": "SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.shop = r.shop",
-            "interval": "SELECT o.id, r.paid FROM orders o JOIN paid r ON o.shop = r.shop AND o.ts BETWEEN r.ts - INTERVAL '60' SECOND AND r.ts + INTERVAL '60' SECOND",
-            "window": f"SELECT o.id, r.paid FROM {windows.format('orders')} o JOIN {windows.format('paid')} r ON o.shop = r.shop AND o.window_start = r.window_start AND o.window_end = r.window_end",
-            "join": "SELECT o.id, r.paid FROM orders o LEFT JOIN payments r ON o.shop = r.shop",
-        }[kind]
-        more = "o.shop = r.shop AND o.price = r." + ("rate" if table_ == "rates" else "paid")
-        columns = "id rate" if table_ == "rates" else "id paid"
-        kinds.add(f"keys-added/{kind}", columns, text, "o.shop = r.shop", more)
-        kinds.add(f"keys-removed/{kind}", columns, text.replace("o.shop = r.shop", more), more, "o.shop = r.shop")
-        kinds.add(
-            f"keys-upper/{kind}", columns, text, "o.shop = r.shop", "UPPER(o.shop) = UPPER(r.shop)"
-        ) if kind != "temporal" else None
+        if name != "temporal":
+            kinds.add(f"keys-upper/{name}", f"id {column}", text, on, "UPPER(o.shop) = UPPER(p.shop)")
     kinds.script, kinds.tables = orders(seed), (ORDERS,)
 
 

@@ -188,6 +188,7 @@ CONDITION = {
         ("dedup-last", "deduplicate", "isRowtime", True),
         ("dedup-last", "deduplicate", "type", "stream-exec-deduplicate_2"),
         ("top-number", "rank", "rankRange.end", 7),
+        ("top-number", "rank", "rankRange.start", 2),
         ("top-number", "rank", "orderBy.fields", [{"index": 1, "isAscending": True, "nullIsLast": True}]),
         ("over-add", "over-aggregate", "overSpec.constants", [{"kind": "LITERAL", "value": 9, "type": "INT NOT NULL"}]),
         ("agg-add-sum", "group-aggregate", "grouping", []),
