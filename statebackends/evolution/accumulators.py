@@ -136,9 +136,9 @@ def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[Logica
         yield one(STRING, "delimiter", ",", Merge.SAME, " delimiter")
         yield one(STRING, "list", None, Merge.NEVER)
     elif call.retracts or function == "COLLECT":
-        structure = _with_views(function, kinds)
-        if structure is not None:
-            yield one(structure, "views", dict.fromkeys(structure.names), Merge.NEVER)
+        viewed = _with_views(function, kinds)
+        if viewed is not None:
+            yield one(viewed, "views", dict.fromkeys(viewed.names), Merge.NEVER)
     elif function in ("FIRST_VALUE", "LAST_VALUE") and kinds:
         word = function.split("_")[0].lower()
         names = (f"{word}Value", f"{word}Order")

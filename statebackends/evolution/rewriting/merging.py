@@ -199,7 +199,7 @@ def merged(shape: StateShape, rows: StateRows, change: StateChange) -> StateRows
         return _one_row(shape, rows, change) if several else rows
     if shape.layout in (Layout.DISTINCT_NULLS, Layout.OTHER) and shape.kind == "value":
         return _one_value(shape, rows, change) if several else rows
-    if shape.layout is Layout.DISTINCT_VALUES and change.merge in UNITING:
+    if shape.layout is Layout.DISTINCT_VALUES and change.merge is not None:
         return _united(rows, UNITING[change.merge])
     return rows
 
