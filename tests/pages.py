@@ -1,8 +1,9 @@
 """The sections of READMEs that the code writes, and the keyword types of options.
 
-    python -m tests.pages     # writes them anew, after a change of an option, a serializer or a type
+    python -m tests.pages     # writes them anew, after a change of an option, a serializer, a type or a release
 
-tests/test_readme.py fails where one is not as the code says.
+It also names the newest release of Flink in every example, and in every sentence about the releases that are written
+for. tests/test_readme.py fails where a page is not as the code says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from pyspark_savepoint.command_line.arguments import markdown
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options.bootstrap_options import processing_options_table
 from pyspark_savepoint.options.option_fields import named
@@ -97,7 +99,37 @@ MEASURED: dict[str, tuple[Path, Callable[[], str]]] = {
 }
 
 
+#: What stands before the newest release in examples and sentences. A claim about what was tested names its releases.
+BEFORE_NEWEST = re.compile(
+    r"""(--flink[ ]
+        | \bflink(?:_version)?="
+        | \b(?:check_)?migrat(?:e|ion)\((?:\w+,[ ])?"
+        | (?:flink_version=|'flinkVersion',[ ])'(?=2\.\d+'\)[ ]or[ ]'1\.20')
+        | /for-
+        | \b1\.16[ ]to[ ]
+        | such[ ]as[ ](?:``|'1\.20'[ ]or[ ]')?(?=2\.\d+(?:``|'|"))
+        )2\.\d+\b(?!\.\d|["`]+[ ]or[ ]later)""",
+    re.VERBOSE,
+)
+
+
+def files_that_name_releases() -> list[Path]:
+    """The pages, and the modules with docstrings and examples of users."""
+    folders = ("connector", "formats", "statebackends")
+    found = [path for folder in folders for kind in ("*.md", "*.py") for path in (ROOT / folder).rglob(kind)]
+    return [README, ROOT / "CHANGELOG.md", ROOT / ".github" / "SECURITY.md", *sorted(found)]
+
+
+def naming_newest(text: str, newest: tuple[int, int] = NEWEST_FLINK) -> str:
+    """The text with the newest release where one is named as the newest."""
+    return BEFORE_NEWEST.sub(lambda found: f"{found[1]}{newest[0]}.{newest[1]}", text)
+
+
 def main() -> None:
+    for path in files_that_name_releases():
+        text = path.read_text("utf-8")
+        if (named_newest := naming_newest(text)) != text:
+            path.write_text(named_newest, "utf-8")
     for name, (readme, table) in {**GENERATED, **MEASURED}.items():
         found = found_section(readme, name)
         text = f"{found[1]}{table().rstrip()}\n{found[3]}"

@@ -11,7 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pages import CONNECTOR, GENERATED, README, ROOT, STATEBACKENDS, section
+from tests.pages import (
+    CONNECTOR,
+    GENERATED,
+    README,
+    ROOT,
+    STATEBACKENDS,
+    files_that_name_releases,
+    naming_newest,
+    section,
+)
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 
@@ -25,6 +34,14 @@ def blocks(readme: Path, language: str) -> list[str]:
 def test_tables_are_those_of_the_code(name: str) -> None:
     readme, table = GENERATED[name]
     assert section(readme, name).strip() == table().strip()
+
+
+def test_examples_and_ranges_name_the_newest_release() -> None:
+    texts = {path: path.read_text("utf-8") for path in files_that_name_releases()}
+    assert [path for path, text in texts.items() if naming_newest(text) != text] == []
+    of_the_next = "\n".join(naming_newest(text, (9, 1)) for text in texts.values())
+    assert "--flink 2." not in of_the_next
+    assert all(name in of_the_next for name in ("--flink 9.1", "Flink 1.16 to 9.1", 'migrate("9.1"'))
 
 
 def test_python_examples_run(spark: Any, tmp_path: Path) -> None:

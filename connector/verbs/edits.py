@@ -1071,7 +1071,7 @@ class Edits(Face[R, T]):
                 execution plan, a compiled plan or a plan of the REST interface as JSON, or a savepoint that the new
                 job has taken.
             types: The types of keys and states, by uid or name of the operator.
-            flink_version: The release of Flink that runs the job, such as ``2.1``.
+            flink_version: The release of Flink that runs the job, such as ``2.3``.
             state_backend: The job's state backend.
             classes: Jars and folders of class files. With ``inferred_by`` they hold the classes that types name. They
                 also describe classes in values that Kryo wrote in Flink 1. The rows then say what Flink 2 would read.
