@@ -35,9 +35,14 @@ def places(shop: Path, corpus: Path, tmp_path: Path, run: Run, monkeypatch: pyte
     assert run("split", shop, "--to", one, "accounts", "--rest", two, "--quiet").code == 0
     assert run("remove", shop, fixed, "accounts.coupon", "--quiet").code == 0
     assert run("schema", shop, "--file", "schema.json").code == 0
+    damaged = Path(shutil.copytree(shop, tmp_path / "damaged"))
+    max(damaged.iterdir(), key=lambda file: file.stat().st_size * (file.name != "_metadata")).unlink()
     return {
         "/savepoints/savepoint-2f1a3c": shop,
         "/savepoints/fixed": fixed,
+        "/savepoints/damaged": damaged,
+        "/savepoints/of-pyflink": next((corpus / "real" / "pyf-120").rglob("_metadata")).parent,
+        "/savepoints/without-uids": corpus / "datastream" / "by-position-keyed-hashmap-savepoint-1.15",
         "/savepoints/one": one,
         "/savepoints/two": two,
         "/checkpoints/7d2e": folder,
@@ -83,12 +88,29 @@ def test_the_page_has_questions_alone() -> None:
         (("GDPR",), "erase"),
         (("damaged", "checkpoint"), "verify"),
         (("SQL", "query", "keep"), "evolve"),
+        (("changed", "SQL", "query"), "evolve"),
+        (("renamed", "class"), "rename-class"),
+        (("oldest", "TTL", "entry"), "show"),
+        (("native", "to", "canonical"), "cp"),
+        (("salvage",), "salvage"),
+        (("golden", "test"), "create"),
+        (("PyFlink",), "show"),
+        (("uids", "for", "a", "plan"), "rename"),
     ],
 )
 def test_words_find_answers(run: Run, words: tuple[str, ...], command: str) -> None:
     ran = run("help", *words)
     assert ran.code == 0
     assert f"  pyspark-savepoint {command} " in ran.out
+
+
+@pytest.mark.parametrize(
+    ("word", "page"), [("kubernetes", "clusters"), ("yarn", "clusters"), ("polars", "open-and-query")]
+)
+def test_words_find_pages(run: Run, word: str, page: str) -> None:
+    ran = run("help", word, "--json")
+    assert ran.code == 0
+    assert f"{page}.md" in [record.get("page") for record in ran.records]
 
 
 def test_words_that_no_question_has(run: Run) -> None:
