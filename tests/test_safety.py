@@ -61,7 +61,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/__init__.py": 1,  # the lazy public names
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
-    "connector/verbs/face.py": 1,  # the verbs of a face
+    "connector/execution/face.py": 1,  # the verbs of a face
     "statebackends/model/class_names.py": 1,  # the declared fields of a serializer
     "connector/options/options.py": 1,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry

@@ -34,18 +34,18 @@ def complete() -> None:
     top = parser()
     for action in _arguments(top):
         if action.dest in OF_SNAPSHOT:
-            action.completer = of_snapshot(action.dest)  # type: ignore[attr-defined]
+            action.completer = of_snapshot(action.dest)  # type: ignore[attr-defined]  # argcomplete's own attribute
         elif action.dest == "option":
-            action.completer = of_options  # type: ignore[attr-defined]
+            action.completer = of_options  # type: ignore[attr-defined]  # argcomplete's own attribute
     autocomplete(top, always_complete_options="long")
 
 
 def _arguments(top: ArgumentParser) -> Iterator[Action]:
     """Yield the arguments of all commands."""
-    for action in top._actions:
+    for action in top._actions:  # argparse lists its arguments nowhere else
         commands = action.choices if isinstance(action.choices, dict) else {}
         for command in commands.values():
-            yield from command._actions
+            yield from command._actions  # argparse lists its arguments nowhere else
 
 
 def of_snapshot(column: str) -> Any:

@@ -12,6 +12,7 @@ from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.doctor.doctor import COLUMNS, Budgets, Severity, examine
 from pyspark_savepoint.doctor.surveys import Surveys
+from pyspark_savepoint.execution.face import snapshot_of
 from pyspark_savepoint.execution.texts import readable_size, replacing
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
@@ -84,7 +85,7 @@ def metrics(arguments: Namespace, output: Output) -> int:
     newest = newest_of(located(arguments, arguments.path))
     _remarks(newest, output)
     surveys = Surveys(open_savepoint(newest.history[-1].path, **options))
-    before = open_savepoint(newest.history[-2].path, **options)._snapshot() if len(newest.history) > 1 else None
+    before = snapshot_of(open_savepoint(newest.history[-2].path, **options)) if len(newest.history) > 1 else None
     samples = samples_of(surveys, newest, before, arguments.most)
     lines = "".join(f"{line}\n" for line in openmetrics(samples, more))
     if arguments.push_textfile is not None:

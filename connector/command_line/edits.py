@@ -23,6 +23,7 @@ from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
 from pyspark_savepoint.execution.conditions import Condition, parse_condition
 from pyspark_savepoint.execution.copying import to_free_path
+from pyspark_savepoint.execution.face import with_plan
 from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -341,7 +342,7 @@ def split(arguments: Namespace, output: Output) -> int:
     for folder, operators in wanted.items():
         here = {operator.identifier for operator in operators}
         others = (operator for operator in base.plan.operators if operator.identifier not in here)
-        part = base._planned(base.plan.without(*others))
+        part = with_plan(base, base.plan.without(*others))
         changes = [
             {"change": "taken", "operator": operator.label} | sizes_of(base, operator).of() for operator in operators
         ]

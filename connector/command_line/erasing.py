@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Snapsh
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.verbs.erasures import erase_if_there
 
 DONE, FOUND, FAILED = 0, 1, 2
 #: What stands beside a report: the same for people, and its salt.
@@ -94,19 +95,15 @@ def _erased(
         "checkpoint_id": arguments.checkpoint_id,
     }
     if may_be_gone:
-        erasing = base._erasing(keys, options["where"], options["by"], options["record_types"])
-        erasing.may_be_gone = True
-        # The report of the first one names the others.
-        report = base._erase(
-            erasing,
-            target,
-            arguments.dry_run,
-            arguments.strict,
-            options["salt"],
-            None,
+        report = erase_if_there(
+            base,
+            keys,
+            to=target,
+            dry_run=arguments.dry_run,
+            strict=arguments.strict,
             accept=arguments.accept,
-            others=False,
             **common,
+            **options,
         )
     else:
         report = base.erase(

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
+from pyspark_savepoint.execution.face import path_of
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -189,7 +190,7 @@ def _show_timers(arguments: Namespace, output: Output) -> int:
     if arguments.limit < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
     sp = open_savepoint(arguments.path, **read_options(arguments))
-    rows = map(_named, all_timers(sp.options, sp._read_path()))
+    rows = map(_named, all_timers(sp.options, path_of(sp)))
     if not output.table(TIMER_COLUMNS, rows, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has timers")
     return DONE

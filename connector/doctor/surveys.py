@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution.comparisons import overview
+from pyspark_savepoint.execution.face import Face, at_path, engine_of, snapshot_of, table_of
 from pyspark_savepoint.execution.migrating import migration_of
 from pyspark_savepoint.execution.table_reads import without_keys
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -32,35 +33,7 @@ Place = tuple[str, str, str]
 Row = dict[str, Any]
 
 
-class Examined(Protocol):
-    """What surveys read of a snapshot: the tables of a savepoint, by the engine that reads them."""
-
-    @property
-    def path(self) -> str | None:
-        """The folder of the snapshot."""
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Options of a read."""
-
-    @property
-    def _engine(self) -> Engine:
-        """The engine."""
-
-    def _snapshot(self) -> Snapshot:
-        """Return its metadata."""
-
-    @property
-    def _at(self) -> Callable[..., Examined]:
-        """Returns the snapshot at a path."""
-
-    @property
-    def table(self) -> Callable[..., Any]:
-        """Returns a table by its name, with options."""
-
-    @property
-    def diff(self) -> Callable[..., Any]:
-        """Returns the differences to a newer snapshot."""
+Examined = Face[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -157,7 +130,7 @@ class Surveys:
     @cached_property
     def snapshot(self) -> Snapshot:
         """Its metadata."""
-        return self.savepoint._snapshot()
+        return snapshot_of(self.savepoint)
 
     def opened(self, operator: OperatorState) -> OpenOperator:
         """Return an operator of the snapshot, whose headers are read once."""
@@ -167,32 +140,32 @@ class Surveys:
 
     def read(self, table: str, **options: Any) -> list[Row]:
         """Return all rows of a table of few."""
-        rows: list[Row] = self._all(lambda: self.savepoint.table(table, **options)).to_pylist()
+        rows: list[Row] = self._all(lambda: table_of(self.savepoint, table, **options)).to_pylist()
         return rows
 
     def differences(self, newer: Surveys) -> list[Row]:
         """Return what a newer snapshot has added, changed and removed, by state."""
-        rows: list[Row] = self._all(lambda: self.savepoint.diff(newer.savepoint)).to_pylist()
+        rows: list[Row] = self._all(lambda: overview(self.savepoint, newer.savepoint)).to_pylist()
         return rows
 
     def at(self, path: str) -> Surveys:
         """Return the surveys of another snapshot of the same job."""
-        return Surveys(self.savepoint._at(path, self.savepoint.options), self.show_keys)
+        return Surveys(at_path(self.savepoint, path, self.savepoint.options), self.show_keys)
 
     def migration(self, flink: str) -> MigrationCheck:
         """Return what a migration to a release does with the state."""
         if flink not in self._migrations:
-            engine = self.savepoint._engine
+            engine = engine_of(self.savepoint)
             migration = replace(migration_of(self.snapshot, flink), opened=self.opened)
             self._migrations[flink] = migration.check(lambda work: engine.run(work, None))
         return self._migrations[flink]
 
     def _all(self, table: Callable[[], Any]) -> pa.Table:
         if self.show_keys:
-            return self.savepoint._engine.gathered(table)
+            return engine_of(self.savepoint).gathered(table)
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            rows = self.savepoint._engine.gathered(table)
+            rows = engine_of(self.savepoint).gathered(table)
         for message in dict.fromkeys(without_keys(str(one.message)) for one in noted):
             warnings.warn(SavepointWarning(message), stacklevel=2)
         return rows
@@ -204,7 +177,7 @@ class Surveys:
 
     @cached_property
     def _sizes(self) -> tuple[list[StateSize], list[Row]]:
-        table = self._all(lambda: self.savepoint.table("sizes"))
+        table = self._all(lambda: table_of(self.savepoint, "sizes"))
         is_noted = pc.or_(pc.is_null(table.column("table")), pc.is_valid(table.column("note")))
         columns = table.filter(pc.invert(is_noted)).select(SIZES).to_pydict().values()
         sizes: dict[Place, StateSize] = {}
@@ -281,8 +254,8 @@ class Surveys:
         """Return the numbers of the timers of an operator, some rows for each domain."""
 
         def counted() -> Any:
-            engine, count = self.savepoint._engine, CountTimers(tuple(moments))
-            timers = engine.rows(self.savepoint.table("timers", uid_hash))
+            engine, count = engine_of(self.savepoint), CountTimers(tuple(moments))
+            timers = engine.rows(table_of(self.savepoint, "timers", uid_hash))
             assert timers is not None
             return timers.select("timestamp", "domain").mapped(count, CountTimers.schema)
 

@@ -334,7 +334,8 @@ class _Parser:
         pattern = self._operand()
         if pattern.literal is None or not pa.types.is_string(pattern.kind) or not pa.types.is_string(left.kind):
             self._refuse("LIKE takes a column of texts and a text", start)
-        return lambda batch: pc.match_like(left.of(batch), pattern.literal.as_py())  # type: ignore[union-attr]
+        text = pattern.literal.as_py()
+        return lambda batch: pc.match_like(left.of(batch), text)
 
     def _compared(self, sign: str, left: Operand, right: Operand, start: int) -> Values:
         one, other = _family(left), _family(right)

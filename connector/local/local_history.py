@@ -126,5 +126,5 @@ def history_here(
     def opened(path: str) -> LocalSavepoint:
         return LocalSavepoint(path, storage)
 
-    history: LocalHistory = history_of(engine, opened, folder, folder, uid, last, changes, options)  # type: ignore[assignment]
+    history: LocalHistory = history_of(engine, opened, folder, folder, uid, last, changes, options)
     return history

@@ -16,6 +16,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
+from pyspark_savepoint.execution.face import own_arguments
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.local.local_engine import ArrowStream, LocalEngine
@@ -27,7 +28,6 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.verbs import SavepointVerbs
-from pyspark_savepoint.verbs.face import own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import OpenOptions

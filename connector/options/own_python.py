@@ -130,4 +130,4 @@ def _defaults(environment: Mapping[str, str]) -> Iterator[str]:
 def _has_gateway() -> bool:
     """Return whether this process has started Spark's JVM, which keeps the variables that it was started with."""
     context = sys.modules.get("pyspark.core.context")
-    return context is not None and context.SparkContext._gateway is not None
+    return context is not None and context.SparkContext._gateway is not None  # no public name says it

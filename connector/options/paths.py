@@ -72,5 +72,5 @@ def _working_directory(spark: SparkSession) -> str | None:
     """Return the working directory of the driver's JVM. None on Connect."""
     if not hasattr(spark, "_jsparkSession"):
         return None
-    jvm: Any = spark.sparkContext._jvm
+    jvm: Any = spark.sparkContext._jvm  # the JVM has no public name
     return str(jvm.java.lang.System.getProperty("user.dir"))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from pyspark.sql import DataFrame
 
+from pyspark_savepoint.execution.face import own_arguments
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -37,7 +38,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
 )
 from pyspark_savepoint.verbs import SavepointVerbs
-from pyspark_savepoint.verbs.face import own_arguments
 from pyspark_savepoint.verbs.summaries import history_of
 
 if TYPE_CHECKING:
@@ -266,4 +266,5 @@ def history(
     def opened(path: str) -> Savepoint:
         return Savepoint._loaded(spark, path, storage)
 
-    return history_of(engine, opened, at, str(folder), uid, last, changes, texts)
+    table: DataFrame = history_of(engine, opened, at, str(folder), uid, last, changes, texts)
+    return table

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import functions as F  # noqa: N812
 
+from pyspark_savepoint.execution.face import named_in, path_of
 from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
@@ -170,7 +171,7 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
 
 def _processed_files(sp: Savepoint, uid: OperatorRef | None) -> list[dict[str, Any]]:
     """Return the files that a continuous source has found, those that it reads among them."""
-    rows = LocalSavepoint(sp._read_path(), sp.options).table("source_coordinator", uid).to_arrow().to_pylist()
+    rows = LocalSavepoint(path_of(sp), sp.options).table("source_coordinator", uid).to_arrow().to_pylist()
     return [row for row in rows if row["connector"] == FILE and row["status"] == PROCESSED]
 
 
@@ -214,10 +215,10 @@ def _options_by_table(
 
 def _tables(sp: Savepoint, uid: OperatorRef) -> dict[str, set[str]]:
     """Return the tables that an operator has, each with its states and columns of keys."""
-    operator = sp._named(uid)["uidHash"]
+    operator = named_in(sp, uid)["uidHash"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SavepointWarning)  # about operators without uid: this one was found
-        rows = LocalSavepoint(sp._read_path(), sp.options).states().to_arrow().to_pylist()
+        rows = LocalSavepoint(path_of(sp), sp.options).states().to_arrow().to_pylist()
     tables: dict[str, set[str]] = {}
     for row in rows:
         if row["operator_uid_hash"] == operator:

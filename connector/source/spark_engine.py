@@ -226,17 +226,18 @@ def _words(node: Any) -> str | None:
     kind = type(node).__name__ if remote else node.getClass().getSimpleName()
     if kind in ("UnresolvedAttribute", "ColumnReference"):
         if remote:
-            return str(node._unparsed_identifier)
+            return str(node._unparsed_identifier)  # no public name
         parts = node.nameParts()
         return ".".join(quoted(parts.apply(number)) for number in range(parts.size()))
     if kind in ("Literal", "LiteralExpression"):
         # The client has times as numbers.
-        timed = remote and not isinstance(node._dataType, BinaryType | BooleanType | NumericType | StringType)
-        return None if timed else _literal(node._value if remote else node.value())
+        data_type = node._dataType if remote else None  # no public name
+        timed = remote and not isinstance(data_type, BinaryType | BooleanType | NumericType | StringType)
+        return None if timed else _literal(node._value if remote else node.value())  # no public name
     if kind in ("SqlExpression", "SQLExpression"):
-        return f"({node._expr if remote else node.expression()})"
+        return f"({node._expr if remote else node.expression()})"  # no public name
     if kind == "UnresolvedExtractValue":
-        child, name = (node._child, node._extraction) if remote else (node.child(), node.extraction())
+        child, name = (node._child, node._extraction) if remote else (node.child(), node.extraction())  # no public name
         parent, field = _words(child), _words(name)
         if parent is None or field is None or not field.startswith("'"):
             return None
@@ -271,14 +272,15 @@ def _function(node: Any) -> str | None:
     if hasattr(node, "getClass"):
         is_call = node.getClass().getSimpleName() == "UnresolvedFunction"
         return str(node.functionName()).lower() if is_call else None
-    return str(node._name).lower() if type(node).__name__ == "UnresolvedFunction" else None
+    is_call = type(node).__name__ == "UnresolvedFunction"
+    return str(node._name).lower() if is_call else None  # no public name
 
 
 def _arguments(node: Any) -> list[Any]:
     """Return the arguments of a call."""
     if hasattr(node, "getClass"):
         return [node.arguments().apply(number) for number in range(node.arguments().size())]
-    return list(node._args)
+    return list(node._args)  # no public name
 
 
 def _joined(node: Any, name: str) -> list[Any]:

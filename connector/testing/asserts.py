@@ -197,12 +197,13 @@ def _opened(savepoint: Given) -> LocalSavepoint:
 def _check(
     savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
 ) -> RestoreCheck:
+    from pyspark_savepoint.execution.face import snapshot_of
     from pyspark_savepoint.execution.restore import check_snapshot
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
     return check_snapshot(
-        _opened(savepoint)._snapshot(),
-        job._snapshot() if isinstance(job, LocalSavepoint) else job,
+        snapshot_of(_opened(savepoint)),
+        snapshot_of(job) if isinstance(job, LocalSavepoint) else job,
         flink_version=flink_version,
         state_backend=state_backend,
         allow_non_restored_state=allow,

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.execution.display import html_tree, line, text_tree
+from pyspark_savepoint.execution.face import Face, R, T, own_arguments, snapshot_of
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SnapshotNotFoundError,
@@ -38,7 +39,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
-from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
@@ -61,7 +61,7 @@ class Edits(Face[R, T]):
     """Changes of the plan, its writing, and checks against a job."""
 
     def _job(self, job: Job | Face[R, T]) -> Job:
-        return job._snapshot() if isinstance(job, Face) else job
+        return snapshot_of(job) if isinstance(job, Face) else job
 
     # -- operators ----------------------------------------------------------------------------------------
 

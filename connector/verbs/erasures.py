@@ -9,6 +9,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.erasure.tables import HELD, exact, place_of, unknown_place
+from pyspark_savepoint.execution.comparisons import changed_rows, overview
+from pyspark_savepoint.execution.face import R, T, at_path, engine_of, path_of
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -19,8 +21,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.verbs.comparisons import changed_rows, overview
-from pyspark_savepoint.verbs.face import Face, R, T
+from pyspark_savepoint.verbs.edits import Edits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.erasure.report import ErasureReport
 
 
-class Erasures(Face[R, T]):
+class Erasures(Edits[R, T]):
     """Erasure of keys, and its proof."""
 
     def erase(
@@ -150,7 +151,7 @@ class Erasures(Face[R, T]):
             self._refuse_unknown(content, accept, dry_run, erasing.may_be_gone)
         if dry_run or to is None:
             return ErasureReport(content, secret)
-        new = self._planned(erasing.planned()).write(to, **options)  # type: ignore[attr-defined]
+        new = self._planned(erasing.planned()).write(to, **options)
         after = new._erasing(None, {}, {}, {})
         after.search_files(erasing.search)
         content["after"] = {"path": new.path, "files": files_of(after.files)}
@@ -200,7 +201,7 @@ class Erasures(Face[R, T]):
         where: Mapping[str, Any] | None = None,
         by: Mapping[str, Any] | None = None,
         salt: str | None = None,
-        old: Face[R, T] | str | PathLike[str] | None = None,
+        old: Erasures[R, T] | str | PathLike[str] | None = None,
         accept: Collection[str] = (),
     ) -> list[dict[str, Any]]:
         """Prove an erasure: this is the new savepoint, and nothing of the keys is left in it.
@@ -326,6 +327,18 @@ class Erasures(Face[R, T]):
                 yield row
 
 
+def erase_if_there(
+    savepoint: Erasures[Any, Any], keys: Any, where: Any, by: Any, record_types: Any, to: str, **options: Any
+) -> ErasureReport:
+    """Erase as :meth:`Erasures.erase` does in one of several snapshots, which may have none of the keys.
+
+    The other snapshots are not searched: the report of the first one names them.
+    """
+    erasing = savepoint._erasing(keys, where, by, record_types)
+    erasing.may_be_gone = True
+    return savepoint._erase(erasing, to, below=None, others=False, **options)
+
+
 def _rows(table: Any) -> list[dict[str, Any]]:
     """Return the rows of a small table of either face."""
     if hasattr(table, "rows"):
@@ -358,7 +371,7 @@ def _beside(
 
 def _changed(older: Erasures[R, T], newer: Erasures[R, T], own: str, one: Elements) -> pa.Table:
     """Return the rows of a state of keys that differ."""
-    return older._engine.gathered(lambda: changed_rows(older, newer, own, one.table, one.state))
+    return engine_of(older).gathered(lambda: changed_rows(older, newer, own, one.table, one.state))
 
 
 def _unexplained(
@@ -366,11 +379,11 @@ def _unexplained(
 ) -> int:
     """Return how many rows of a table of an operator differ that have none of the keys."""
     own, uid, table = place
-    sides = [one._at(one._read_path(), exact({**one.options, **texts})) for one in (older, newer)]
+    sides = [at_path(one, path_of(one), exact({**one.options, **texts})) for one in (older, newer)]
     edited = {one.state for one in before.elements.get(own, ())}
     count = 0
     for state in before.compared_alone(own, table):
-        rows = older._engine.rows(changed_rows(sides[0], sides[1], uid, table, state))
+        rows = engine_of(older).rows(changed_rows(sides[0], sides[1], uid, table, state))
         assert rows is not None
         names = [name for name in ("key", "change", "changed_states") if name in rows.schema.names]
         unexplained = []

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import text_of_path
-from pyspark_savepoint.verbs.face import Face, R, T
 
 TEXT = pa.string()
 SCHEMA = pa.schema(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self
 
+from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import lookups_of, with_views
@@ -22,7 +23,6 @@ from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
     view_bits_of,
 )
 from pyspark_savepoint.verbs.evolution_checks import text_of
-from pyspark_savepoint.verbs.face import Face, R, T
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
 #: How many problems one error names.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError, type_name
-from pyspark_savepoint.verbs.face import Face, R, T
 
 
 class Lookups(Face[R, T]):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T, at_path, engine_of, snapshot_of
 from pyspark_savepoint.execution.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.plan.engine import Pieces
-from pyspark_savepoint.verbs.face import Face, R, T
 
-S = TypeVar("S", bound=Face)  # type: ignore[type-arg]
+S = TypeVar("S", bound=Face[Any, Any])
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +32,7 @@ class SavepointMigration(Generic[S, T]):
 
     def check(self) -> T:
         """Return the verdicts about all parts of the state, the worst first."""
-        engine = self.savepoint._engine
+        engine = engine_of(self.savepoint)
         with engine.showing("checking"):
             checked: pa.Table = self.migration.check(self._run).to_arrow()
         verdicts: T = engine.shown(checked)
@@ -61,14 +61,14 @@ class SavepointMigration(Generic[S, T]):
             sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
 
         """
-        engine, options = self.savepoint._engine, self.savepoint.options
+        engine, options = engine_of(self.savepoint), self.savepoint.options
         target = engine.located(snapshot_path(path))
         with engine.explaining(), engine.showing("migrating"):
             self.migration.write(reached(target, options), self._run, checkpoint_id)
-        return self.savepoint._at(target, options)
+        return at_path(self.savepoint, target, options)
 
     def _run(self, work: Pieces) -> Mapping[int, bytes]:
-        return self.savepoint._engine.run(work, self.parallelism)
+        return engine_of(self.savepoint).run(work, self.parallelism)
 
 
 class Migrations(Face[R, T]):
@@ -158,7 +158,7 @@ class Migrations(Face[R, T]):
             flink,
             classes=classes,
             types=types,
-            types_from=None if types_from is None else self._other(types_from)._snapshot(),
+            types_from=None if types_from is None else snapshot_of(self._other(types_from)),
             kryo_types=kryo_types,
             drop=drop,
             as_is=as_is,

@@ -7,10 +7,10 @@ from typing import Self
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.plan.salvage import damages, losses_of, salvaged
-from pyspark_savepoint.verbs.face import Face, R, T
 
 #: Losses that a warning names.
 NAMED = 5

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.execution.comparisons import changed_rows, overview
+from pyspark_savepoint.execution.face import Face, R, T, own_arguments, snapshot_of
 from pyspark_savepoint.execution.texts import replacing, writable
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -31,8 +33,6 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.statebackends.model.table_options import DEFAULT_TOP
-from pyspark_savepoint.verbs.comparisons import changed_rows, overview
-from pyspark_savepoint.verbs.face import Face, R, T, own_arguments
 from pyspark_savepoint.verbs.tables import Tables
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Summaries(Tables[R, T]):
         if folder is not None:
             newest = MOST_SNAPSHOTS if last is None else last
             history = history_of(snapshot, self._engine.located(folder), self.options, newest)
-        described = job._snapshot() if isinstance(job, Face) else job
+        described = snapshot_of(job) if isinstance(job, Face) else job
         asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
         target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
@@ -460,8 +460,8 @@ def history_of(
     last: int | None,
     changes: bool,
     options: Mapping[str, str],
-) -> T:
-    """Return one table of snapshots, oldest first.
+) -> Any:
+    """Return one table of snapshots as the engine has such, oldest first.
 
     ``at`` is the absolute path of the folder, ``folder`` what the user gave. ``opened`` opens a snapshot by its path.
     """
@@ -512,8 +512,7 @@ def history_of(
         for number, path, operator in chosen:
             own = {} if operator is None else {"uidHash": operator}
             parts.append((number, path, engine.opened({**texts, **own, "path": path})))
-    joined: T = engine.joined(parts)
-    return joined
+    return engine.joined(parts)
 
 
 def expect_last(last: int | None) -> None:

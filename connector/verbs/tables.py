@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import feed_options, inheriting, to_options
 from pyspark_savepoint.plan.state_inputs import refuse_own
 from pyspark_savepoint.statebackends.model.applicability import FEED, TABLES
-from pyspark_savepoint.verbs.face import Face, R, T
 
 if TYPE_CHECKING:
     from pyspark_savepoint.execution.reader_functions import ReadTask
@@ -62,13 +62,6 @@ class Tables(Face[R, T]):
                 remedy=f"table({uid!r}, {name!r})",
             )
         return self._of(name, uid, options)
-
-    def _of(self, table: str | None, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> T:
-        """Return a table of an operator, or of all."""
-        own = {**to_options({"table": table, **state}), **self._named(uid)}
-        texts = to_options(options)
-        refuse_own(texts, own)
-        return self._read({**texts, **own})
 
     def changes(
         self,

@@ -314,7 +314,7 @@ class _ClassFile:
                 self.parsed[key] = parse(self.name(index))
             except SignatureError as error:
                 self.view.fail("a type of Java", str(error))
-        parsed: T = self.parsed[key]  # type: ignore[assignment]
+        parsed: T = self.parsed[key]  # type: ignore[assignment]  # keyed by the parser, whose result it is
         return parsed
 
     # -- members ---------------------------------------------------------------------------------------------

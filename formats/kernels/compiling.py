@@ -66,11 +66,12 @@ def compiled(kernel: Any, signature: Signature) -> Compiled:
     library = result.library
     unknown = [
         function.name
-        for function in library._final_module.functions
+        for function in library._final_module.functions  # no public name
         if function.is_declaration and not function.name.startswith("llvm.") and function.name not in OF_LIBC
     ]
     assert not unknown, f"{kernel.__name__} calls {unknown}"
-    return Compiled("".join(map(_kind, _parts(result.fndesc.restype))), library._get_compiled_object())
+    code = library._get_compiled_object()  # no public name
+    return Compiled("".join(map(_kind, _parts(result.fndesc.restype))), code)
 
 
 def _with_names(function: Any, of_itself: Any = None) -> Any:
@@ -214,7 +215,7 @@ class _Reader:
         array.itemsize = WORD(as_dtype(kind.dtype).itemsize)
         array.meminfo = array.meminfo.type(None)
         array.parent = array.parent.type(None)
-        return array._getvalue()
+        return array._getvalue()  # no public name
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -304,14 +304,14 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
     data = source.read(0, size)
     if size == most:
         try:
-            return _parsed(kind, data, source.classes)  # type: ignore
+            return _parsed(kind, data, source.classes)  # type: ignore[arg-type, no-any-return]  # mypy asks for the hash of an object
         except SavepointError:
             pass  # parsed once more below, for an error with the path of this stream
     elif most <= MAX_KEPT:
         # Tables of operator state read the header again for each of its states, which may be many.
         data = source.read(0, most)
         try:
-            return _parsed_large(kind, data, source.classes)  # type: ignore
+            return _parsed_large(kind, data, source.classes)  # type: ignore[arg-type, no-any-return]  # mypy asks for the hash of an object
         except SavepointError:
             pass
     return _read_in_steps(kind, source, data, most)

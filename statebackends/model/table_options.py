@@ -97,7 +97,7 @@ def typed(words: str) -> Callable[[P], P]:
     """Return a decorator of parsers: the type of their options as keyword arguments."""
 
     def marked(parse: P) -> P:
-        parse.typed = words  # type: ignore[attr-defined]
+        parse.typed = words  # type: ignore[attr-defined]  # an attribute of a function
         return parse
 
     return marked

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,6 +32,9 @@ from pyspark_savepoint.statebackends.model.unify import unify, united_meta
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 #: Key groups and serialized keys to look up; None: read everything.
 Places = Sequence[tuple[int, bytes]] | None
@@ -232,9 +236,8 @@ class KeyedSplit:
                 streams.append((own, stream, selected(stream)))
             reads = (
                 read
-                for _, stream, states in streams
-                if databases and scanned
-                for read in stream.reads(self.key_groups, states)  # type: ignore[union-attr]
+                for stream, states in _of_databases(streams if databases and scanned else ())
+                for read in stream.reads(self.key_groups, states)
             )
             stack.enter_context(opened_ahead(reads, FEW_AHEAD))
             for own, stream, states in streams:
@@ -245,6 +248,17 @@ class KeyedSplit:
         """Return a block within which the sources are opened in the background; at first a few, by default."""
         key_groups = set(self.key_groups)
         return opened_ahead((read for source in self.sources for read in source.reads(key_groups)), width)
+
+
+def _of_databases(
+    streams: Iterable[tuple[ExitStack, KeyedStream, set[int]]],
+) -> Iterator[tuple[RocksDBKeyedStream, set[int]]]:
+    """Yield the streams of RocksDB databases, whose code is imported once there are some."""
+    for _, stream, states in streams:
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+
+        if isinstance(stream, RocksDBKeyedStream):
+            yield stream, states
 
 
 def _together(sources: Sequence[AnyKeyedSource]) -> Iterator[Sequence[AnyKeyedSource]]:

@@ -93,9 +93,8 @@ class TypeInference:
 
     def infer(self, declared: TypeSerializer, *, container: bool = False) -> TypeSerializer:
         """Return the types that the release infers where the notation describes classes."""
-        if container and type(declared) in (ListSerializer, MapSerializer):
-            nested = tuple(self.infer(part) for part in declared.children)
-            return replace(declared, nested=nested)  # type: ignore[call-arg]
+        if container and (type(declared) is ListSerializer or type(declared) is MapSerializer):
+            return replace(declared, nested=tuple(self.infer(part) for part in declared.children))
         if declared in self._extracted or not _is_class(declared):
             return self._explicit(declared)
         inferred = _Words(self).infer(declared)
@@ -111,8 +110,8 @@ class TypeInference:
     def _inside(self, part: TypeSerializer) -> TypeSerializer:
         if isinstance(part, PojoSerializer):
             return self.infer(part)
-        if type(part) in (ListSerializer, MapSerializer, SetSerializer):
-            return replace(part, nested=tuple(self._inside(inner) for inner in part.children))  # type: ignore[call-arg]
+        if type(part) is ListSerializer or type(part) is MapSerializer or type(part) is SetSerializer:
+            return replace(part, nested=tuple(self._inside(inner) for inner in part.children))
         return self._explicit(part)
 
     def _compare(self, declared: TypeSerializer, serializer: TypeSerializer) -> None:

@@ -63,7 +63,7 @@ def _is_later(moment: KryoObject) -> bool:
     if known is None:
         return False
     try:
-        local = datetime(*numbers, tzinfo=known)  # type: ignore[arg-type, misc]
+        local = datetime(*numbers, tzinfo=known)  # type: ignore[arg-type, misc]  # numbers are a time, by their count
     except ValueError:  # a year that Python does not have: unknown
         return False
     earlier = local.utcoffset()

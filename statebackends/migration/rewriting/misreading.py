@@ -82,14 +82,13 @@ class MisreadingReader(ObjectReader):
     def object(self, name: str, nullable: bool = False, arguments: Arguments | None = None) -> KryoObject | None:
         """Read an object; a size of 0 instead of one plus the size is null."""
         generics = self.generics5
-        depth, types = generics.depth, list(generics._types)
+        mark = generics.mark()
         try:
             kryo_object: KryoObject | None = super().object(name, nullable, arguments)
         except DamagedError as error:
             if error.args[1:] != (0,) or not ("plus one" in error.args[0] or "constant" in error.args[0]):
                 raise
-            generics.depth = depth
-            generics._types[:] = types
+            generics.rewind(mark)
             return None
         if kryo_object is not None:
             self._expect_made(kryo_object)

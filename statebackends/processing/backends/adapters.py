@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
     RegisteredState,
     StateOutput,
 )
-from pyspark_savepoint.statebackends.processing.runtime.row import Row
+from pyspark_savepoint.statebackends.processing.runtime.row import Row, copied_row
 
 #: Result of ``out`` for a stored value that is not visible.
 GONE = object()
@@ -299,7 +299,7 @@ def copied(value: Any) -> Any:
     if type(value) in _IMMUTABLE:
         return value
     if isinstance(value, Row):
-        return value._copied(copied)
+        return copied_row(value, copied)
     if type(value) is list:
         return [copied(element) for element in value]
     if type(value) is dict:

@@ -144,3 +144,8 @@ def rows_of_tuples(fields: tuple[str, ...]) -> Callable[[Any], Any]:
         return row
 
     return row_of
+
+
+def copied_row(row: Row, copied: Callable[[Any], Any]) -> Row:
+    """Return a new row with copies of the fields; a method would be in the way of a field of its name."""
+    return row._copied(copied)

@@ -111,6 +111,14 @@ class Generics5:
         if self._types and self._types[-1][1] >= self.depth:
             self._types.pop()
 
+    def mark(self) -> tuple[int, list[tuple[JavaType, int]]]:
+        """Return the depth and the types, for :meth:`rewind`."""
+        return self.depth, list(self._types)
+
+    def rewind(self, mark: tuple[int, list[tuple[JavaType, int]]]) -> None:
+        """Go back to a mark: what was read since then is no object."""
+        self.depth, self._types[:] = mark
+
     def next_types(self) -> tuple[JavaType, ...]:
         """Return the arguments of the top and push the last one if the top belongs to this object; else nothing."""
         if self._types:

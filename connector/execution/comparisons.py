@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.face import Face, R, T, engine_of, path_of
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -40,7 +41,6 @@ from pyspark_savepoint.plan.operator_plan import expect_name
 from pyspark_savepoint.statebackends.merging.change_counts import SCHEMA
 from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.verbs.face import Face, R, T
 
 #: How an overview names an operator and its state, and what it counts.
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
@@ -153,8 +153,8 @@ class ComparedOperators:
 
 def overview(old: Face[R, T], new: Face[R, T]) -> T:
     """Return one row per operator, table and state, with the numbers of entries and differences."""
-    sides = [inheriting(savepoint.options, {"path": savepoint._read_path()}) for savepoint in (old, new)]
-    summary: T = old._engine.summed(_compared(old, sides, None), _counted, OVERVIEW)
+    sides = [inheriting(savepoint.options, {"path": path_of(savepoint)}) for savepoint in (old, new)]
+    summary: T = engine_of(old).summed(_compared(old, sides, None), _counted, OVERVIEW)
     return summary
 
 
@@ -191,7 +191,7 @@ def changed_rows(old: Face[R, T], new: Face[R, T], uid: str, table: str | None, 
 
 def _operator(savepoint: Face[R, T], uid: str) -> OperatorInSnapshot:
     """Return the operator in a snapshot, with its states."""
-    plan, path = savepoint.plan.find(uid), savepoint._read_path()
+    plan, path = savepoint.plan.find(uid), path_of(savepoint)
     if plan is None:
         return OperatorInSnapshot(path, savepoint.options, None)
     operator = OperatorInSnapshot(path, savepoint.options, plan.identifier.operator_id.hex)
@@ -213,7 +213,7 @@ def _compared(old: Face[R, T], sides: Sequence[dict[str, str] | None], states: S
         | ({OPTION: side.get(OPTION, NO_STORAGE_OPTIONS)} if differs else {})
         for side, differs in zip(sides, different, strict=True)
     ]
-    options = {**held, "plan": comparison_plan(sides_to_read, states), "path": old._read_path()}
-    with old._engine.explaining():
-        differences: T = old._engine.table(options)
+    options = {**held, "plan": comparison_plan(sides_to_read, states), "path": path_of(old)}
+    with engine_of(old).explaining():
+        differences: T = engine_of(old).table(options)
     return differences

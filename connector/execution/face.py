@@ -9,24 +9,26 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS
 from os import PathLike
 from types import FunctionType
-from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, operator_options
-from pyspark_savepoint.options.option_values import inheriting
+from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.state_inputs import refuse_own
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
 T = TypeVar("T")
 P = ParamSpec("P")
 A = TypeVar("A")
+F = TypeVar("F", bound="Face[Any, Any]")
 
 
 #: Verbs of tables in Spark's catalog.
@@ -138,6 +140,13 @@ class Face(Generic[R, T]):
         """Return the option that selects an operator, if one is given."""
         return operator_options(uid)
 
+    def _of(self, table: str | None, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> T:
+        """Return a table of an operator, or of all."""
+        own = {**to_options({"table": table, **state}), **self._named(uid)}
+        texts = to_options(options)
+        refuse_own(texts, own)
+        return self._read({**texts, **own})
+
     def _read(self, texts: Mapping[str, str], folder: str | None = None) -> T:
         """Return the table that options choose, as users get it; of a folder if one is given."""
         path = self._read_path() if folder is None else folder
@@ -150,11 +159,10 @@ class Face(Generic[R, T]):
         shown: T = self._engine.shown(table)
         return shown
 
-    def _other(self, other: Face[R, T] | str | PathLike[str]) -> Self:
+    def _other(self, other: Face[R, T] | str | PathLike[str]) -> Face[R, T]:
         """Return another savepoint. One that is given by its path is opened with the options of this one."""
         if isinstance(other, Face):
-            same: Self = self._of_same_engine(other)  # type: ignore[assignment]
-            return same
+            return self._of_same_engine(other)
         return self._at(self._engine.located(snapshot_path(other)), self.options)
 
     def _of_same_engine(self, other: Face[R, T]) -> Face[R, T]:
@@ -166,3 +174,41 @@ class Face(Generic[R, T]):
                 remedy=self._opening,
             )
         return other
+
+
+# -- What other modules ask of a face, and users do not ---------------------------------------------------------
+
+
+def engine_of(savepoint: Face[Any, Any]) -> Engine:
+    """Return the engine that reads a savepoint."""
+    return savepoint._engine
+
+
+def path_of(savepoint: Face[Any, Any]) -> str:
+    """Return the path to read from; raise OptionError if the savepoint is not written yet."""
+    return savepoint._read_path()
+
+
+def snapshot_of(savepoint: Face[Any, Any]) -> Snapshot:
+    """Read ``_metadata``; raise OptionError if the savepoint is not written yet."""
+    return savepoint._snapshot()
+
+
+def named_in(savepoint: Face[Any, Any], uid: OperatorRef | None) -> dict[str, str]:
+    """Return the option that selects an operator of a savepoint, if one is given."""
+    return savepoint._named(uid)
+
+
+def table_of(savepoint: Face[Any, T], name: str, uid: OperatorRef | None = None, **options: object) -> T:
+    """Return a table of a savepoint, as users get it."""
+    return savepoint._of(name, uid, options)
+
+
+def at_path(savepoint: F, path: str, options: Mapping[str, str]) -> F:
+    """Return the savepoint at an absolute path, opened as another one."""
+    return savepoint._at(path, options)
+
+
+def with_plan(savepoint: F, plan: SavepointPlan) -> F:
+    """Return the savepoint of another plan, which is not written yet."""
+    return savepoint._planned(plan)
