@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
 from pyspark_savepoint.statebackends.model.applicability import DECODED, WITH_CHANGES
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 
 PROGRAM = "pyspark-savepoint"
 ABOUT = "Look into Apache Flink savepoints and checkpoints, check, edit and copy them: without Flink, Spark and Java."

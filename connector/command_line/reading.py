@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.execution.face import path_of
 from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -178,6 +177,7 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
 def _show_timers(arguments: Namespace, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.erasure.all_timers import all_timers
+    from pyspark_savepoint.execution.face import path_of
     from pyspark_savepoint.local.local_savepoint import open_savepoint
 
     given = {"where": arguments.where, "columns": arguments.columns}

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
 #: Arguments of commands by the options that they set.
 ARGUMENTS = MappingProxyType(
@@ -131,6 +130,8 @@ def worded(text: str, command: str | None) -> str:
 
 def with_given_uid(error: SavepointError, words: Sequence[str]) -> SavepointError:
     """Return an error whose operator has the uid that the words of a command have, if it is named by the hash of it."""
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+
     hashed = error.facts.get("operator")
     for word in words:
         uids = (word, word.rpartition("=")[0], word.partition("=")[0], word.partition("=")[0].rpartition(".")[0])

@@ -23,6 +23,7 @@ from pyspark_savepoint.plan.key_hashes import HashCode
 from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
     KeyedBroadcastProcessFunction,
@@ -44,12 +45,9 @@ from pyspark_savepoint.statebackends.processing.operators.window_operator import
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    DEFAULT_MAX_PARALLELISM,
-    WriteSpec,
-)
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS as ELEMENTS_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,7 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.savepoint.catalog import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.source.spark_engine import SparkEngine
-from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    DEFAULT_MAX_PARALLELISM,
-)
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.verbs import SavepointVerbs
 from pyspark_savepoint.verbs.summaries import history_of
 

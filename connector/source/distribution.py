@@ -25,8 +25,9 @@ from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code, key_groups, keys_of
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -28,8 +28,9 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMet
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, unwrap
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 S = TypeVar("S", bound=WriteSpec)
 KINDS = frozenset(kind.value for kind in StateKind if kind is not StateKind.TIMER)

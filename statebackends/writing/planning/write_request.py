@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
+from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.table_options import (
     InvalidOptionValueError,
@@ -77,8 +78,6 @@ DEFAULT_SORT_MEMORY = 256 << 20
 DEFAULT_RETENTION = 3600
 #: The oldest Flink that can restore the written state, unless the user sets another.
 DEFAULT_FLINK_VERSION = (1, 16)
-#: Flink's own default, and that of its State Processor API.
-DEFAULT_MAX_PARALLELISM = 128
 
 
 #: The state number of rows of table ``entries`` that are keys to delete from the bases.

@@ -37,6 +37,24 @@ def test_ls_imports_neither_spark_nor_what_its_states_do_not_need(shop: Path) ->
     assert "accounts" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "line", ["--version", "--help", "show --help", "pyspark-savepoint si", "pyspark-savepoint show /x --wh"]
+)
+def test_help_version_and_completion_import_no_arrays(tmp_path: Path, line: str) -> None:
+    """They are answered in the time that a key press may take."""
+    env, words = {**os.environ}, line.split()
+    if words[0] == "pyspark-savepoint":
+        env |= {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "answer"), "COMP_LINE": line}
+        env |= {"COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}
+        words = []
+    command = [sys.executable, "-X", "importtime", *COMMAND[1:], *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    imported = {part.rpartition("|")[2].strip() for part in done.stderr.splitlines()}
+    assert "pyspark_savepoint.command_line.arguments" in imported
+    assert not {"numpy", "pyarrow", "numba", "pyspark", "pandas"} & imported
+    assert done.stdout or (tmp_path / "answer").read_text()
+
+
 def test_a_closed_pipe_is_no_error(shop: Path) -> None:
     read, write = os.pipe()
     os.close(read)
