@@ -102,28 +102,37 @@ CHECKPOINT_ID = argument(
 #: Of commands that write an edited savepoint.
 OLD = argument("path", metavar="old", help="the snapshot")
 NEW = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+PORTABLE = argument(
+    "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
+)
+DRY_RUN = argument("--dry-run", action="store_true", help="check all, show what would change, and write nothing")
 WRITES = (
-    argument(
-        "--dry-run", action="store_true", help="check names, types and texts, show what would change, and write nothing"
-    ),
+    DRY_RUN,
     argument(
         "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
     ),
-    argument("--portable", action="store_true", help="write all keyed state so that every state backend restores it"),
+    PORTABLE,
     CHECKPOINT_ID,
 )
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
 )
+KEYS = argument("--keys", nargs="+", metavar="KEY", help="these keys; composite ones as JSON")
+KEYS_FILE = argument(
+    "--keys-file",
+    metavar="FILE",
+    help="the keys of a file: column key, or the only one, of .parquet, .arrow, .jsonl or .csv, or a key per line of "
+    ".txt",
+)
+WHERE = argument(
+    "--where",
+    metavar="CONDITION",
+    help="the rows for which a condition is true, in SQL without functions: \"total < 0 AND profile.tier = 'GOLD'\"",
+)
 #: Of commands that erase keys, and prove it.
 OF_ERASURE = (
-    argument("--keys", nargs="+", metavar="KEY", help="these keys"),
-    argument(
-        "--keys-file",
-        metavar="FILE",
-        help="the keys of a file: column key, or the only one, of .parquet, .arrow, .jsonl or .csv, or a key per line "
-        "of .txt",
-    ),
+    KEYS,
+    KEYS_FILE,
     argument(
         "--where",
         action="append",
@@ -192,18 +201,10 @@ READ_OPTION = argument(
     action="append",
     default=[],
     metavar="NAME=VALUE",
-    help="an option of the Spark data source, such as timestamps=raw",
-)
-#: Of commands whose ``-o`` is another argument.
-LONG_OPTION = argument(
-    "--option",
-    action="append",
-    default=[],
-    metavar="NAME=VALUE",
-    help="an option of the Spark data source, such as uids=accounts,orders or classes=job.jar",
+    help="an option of the Spark data source, such as timestamps=raw or uids=accounts,orders",
 )
 MIGRATION = (
-    argument("--flink", metavar="VERSION", required=True, help="the release of Flink to migrate to, such as 2.3"),
+    argument("--flink", metavar="VERSION", required=True, help="the Flink that must restore it, such as 2.3"),
     argument("--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"),
     argument("--types-from", metavar="PATH", help="a savepoint that the new job has taken"),
     argument(
@@ -282,13 +283,8 @@ COMMANDS = (
                 help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
                 "committables, in_flight, files, ...; ls shows which an operator has",
             ),
-            argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
-            argument(
-                "--where",
-                metavar="CONDITION",
-                help="only rows for which a condition is true, in SQL without functions: "
-                "\"total < 0 AND profile.tier = 'GOLD'\"",
-            ),
+            KEYS,
+            WHERE,
             argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
             READ_OPTION,
@@ -380,12 +376,10 @@ COMMANDS = (
                 metavar="SPLIT=POSITION",
                 help="the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
             ),
-            argument("--to", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
+            argument("--reset", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
             argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000"),
             argument("--clamp", action="store_true", help="with --by: what would be below 0 begins at 0"),
-            argument(
-                "--dry-run", action="store_true", help="show old and new positions, check the write, and write nothing"
-            ),
+            DRY_RUN,
             CHECKPOINT_ID,
             argument(
                 "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
@@ -470,19 +464,9 @@ COMMANDS = (
             AS_OF,
             NEW,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
-            argument("--keys", nargs="+", metavar="KEY", help="these keys; composite ones as JSON"),
-            argument(
-                "--keys-from",
-                metavar="FILE",
-                help="the keys of a file: column key or the only one of .parquet, .arrow, .jsonl or .csv, or a key per "
-                "line of .txt",
-            ),
-            argument(
-                "--where",
-                metavar="CONDITION",
-                help='the keys of rows for which a condition is true, in SQL without functions: "total < 0 AND '
-                "profile.tier = 'GOLD'\"",
-            ),
+            KEYS,
+            KEYS_FILE,
+            WHERE,
             argument(
                 "--table",
                 choices=("keyed_state", "window_state", "timers"),
@@ -495,7 +479,7 @@ COMMANDS = (
         (
             "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
             'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
-            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-from closed.csv",
+            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-file closed.csv",
         ),
         "Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.",
         prints_table=True,
@@ -828,16 +812,14 @@ COMMANDS = (
             argument("state", nargs="?", help="one state; default: all keyed states"),
             argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}"),
             argument(
-                "--from",
-                dest="start",
+                "--start",
                 default="0",
                 metavar="VERSION",
                 help="the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
                 "rows of the first snapshot are inserts)",
             ),
             argument(
-                "--to",
-                dest="end",
+                "--end",
                 default="latest",
                 metavar="VERSION",
                 help="the checkpoint id or time of the last changes (default: latest)",
@@ -854,9 +836,9 @@ COMMANDS = (
             READ_OPTION,
         ),
         (
-            "changes /checkpoints/7d2e accounts total --from 42",
+            "changes /checkpoints/7d2e accounts total --start 42",
             "changes /checkpoints/7d2e accounts --follow --json",
-            "changes /checkpoints/7d2e --table offsets --from 2026-11-24T12:00:00Z --json",
+            "changes /checkpoints/7d2e --table offsets --start 2026-11-24T12:00:00Z --json",
         ),
         prints_table=True,
     ),
@@ -909,19 +891,21 @@ COMMANDS = (
                 "path",
                 help="a snapshot, or a folder with several: the newest is shown, and growth and changes up to it",
             ),
-            argument(
-                "-o", "--output", metavar="FILE", default="report.html", help="the file to write (default: report.html)"
-            ),
+            argument("--file", metavar="FILE", default="report.html", help="the file to write (default: report.html)"),
             argument("--last", type=int, metavar="N", help="of a folder the newest N snapshots (default: 50)"),
             argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it"),
             argument("--job", help="the job, as for check-restore: also show whether it would restore the snapshot"),
-            argument("--flink", metavar="VERSION", help="also show what a migration to this release of Flink does"),
+            argument(
+                "--flink",
+                metavar="VERSION",
+                help="the Flink that must restore it: also show what a migration to it does",
+            ),
             argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor"),
             argument("--show-keys", action="store_true", help="show the values of the heaviest keys"),
-            LONG_OPTION,
+            READ_OPTION,
         ),
         (
-            "report /checkpoints/7d2e -o report.html",
+            "report /checkpoints/7d2e --file report.html",
             "report /savepoints/today --since /savepoints/yesterday --job job.json --flink 2.3",
         ),
         'The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".',
@@ -981,7 +965,7 @@ COMMANDS = (
                 metavar="AGE",
                 help="smallest age of files to delete, such as 6h (default: 1d); must be longer than any write takes",
             ),
-            argument("--dry-run", action="store_true", help="only list the files"),
+            DRY_RUN,
         ),
         ("vacuum /savepoints/new --dry-run", "vacuum s3://bucket/savepoints/new --older-than 6h"),
         prints_table=True,
@@ -1005,7 +989,7 @@ COMMANDS = (
                 help="the compiled plan of the SQL job that wrote the snapshot, where the job is a compiled plan too: "
                 "state whose types agree, and which means something else, is misread",
             ),
-            argument("--flink", metavar="VERSION", help="the release of Flink that runs the job, such as 2.3"),
+            argument("--flink", metavar="VERSION", help="the Flink that must restore it, such as 2.3"),
             argument("--state-backend", metavar="NAME", help="the job's state backend"),
             argument(
                 "--classes",
@@ -1126,6 +1110,7 @@ COMMANDS = (
                 "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
             ),
             argument("--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"),
+            DRY_RUN,
             CHECKPOINT_ID,
         ),
         (
@@ -1143,10 +1128,9 @@ COMMANDS = (
             argument("path", metavar="source", help="the snapshot"),
             AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            DRY_RUN,
+            PORTABLE,
             CHECKPOINT_ID,
-            argument(
-                "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
-            ),
         ),
         (
             "cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",
@@ -1162,6 +1146,7 @@ COMMANDS = (
             argument("path", metavar="source", help="the snapshot"),
             AS_OF,
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            DRY_RUN,
             CHECKPOINT_ID,
         ),
         (
@@ -1180,6 +1165,7 @@ COMMANDS = (
             argument("old", help="the prefix of files in the snapshot"),
             argument("new", help="their prefix now"),
             argument("target", help="the folder of the new savepoint; there must be none yet"),
+            DRY_RUN,
             CHECKPOINT_ID,
         ),
         ("relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",),
@@ -1195,7 +1181,7 @@ COMMANDS = (
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
             argument(
-                "--to",
+                "--format",
                 choices=("parquet", "arrow", "json", "csv"),
                 help="the format (default: that of the file's ending, else parquet)",
             ),
@@ -1215,7 +1201,7 @@ COMMANDS = (
             READ_OPTION,
         ),
         (
-            "export /savepoints/savepoint-2f1a3c accounts --to parquet",
+            "export /savepoints/savepoint-2f1a3c accounts --format parquet",
             "export /savepoints/savepoint-2f1a3c accounts --table timers --file timers.jsonl",
         ),
     ),
@@ -1228,7 +1214,7 @@ COMMANDS = (
             PATH,
             AS_OF,
             argument(
-                "--to",
+                "--format",
                 choices=("savepoint", "avro", "json-schema"),
                 default="savepoint",
                 help="savepoint: what --check compares; avro, json-schema: the rows of all tables",
@@ -1239,7 +1225,7 @@ COMMANDS = (
         (
             "schema /savepoints/savepoint-2f1a3c --file golden/schema.json",
             "schema /savepoints/of-the-new-job --check golden/schema.json",
-            "schema /savepoints/savepoint-2f1a3c --to avro",
+            "schema /savepoints/savepoint-2f1a3c --format avro",
         ),
     ),
     Command(
@@ -1249,15 +1235,15 @@ COMMANDS = (
         "compile what reads, compares and edits state, so that the first query is as fast as later ones",
         (
             argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),
-            argument("--to", metavar="FILE", help="pack the compiled code in this zip file, for other machines"),
+            argument("--file", metavar="FILE", help="pack the compiled code in this zip file, for other machines"),
             argument(
                 "--cpu",
                 metavar="NAME",
-                help="with --to: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
+                help="with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
                 "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
             ),
         ),
-        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --to code.zip"),
+        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip"),
     ),
     Command(
         "help",
@@ -1280,6 +1266,19 @@ COMMANDS = (
         ),
     ),
 )
+
+
+#: What options were called before, by command where it matters.
+FORMER = {
+    "--keys-from": "--keys-file",
+    "--output": "--file",
+    "--from": "--start",
+    "changes --to": "--end",
+    "export --to": "--format",
+    "schema --to": "--format",
+    "set-offsets --to": "--reset",
+    "warm-up --to": "--file",
+}
 
 
 class UsageError(OptionError):
@@ -1376,7 +1375,9 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     if unknown:
         listed = next((one.all_arguments for one in COMMANDS if one.name == arguments.command), TOP)
         options = [name for known in listed for name in known.names if name.startswith("--")]
-        close = _similar(unknown[0].partition("=")[0], options)
+        name = unknown[0].partition("=")[0]
+        now = FORMER.get(f"{arguments.command} {name}", FORMER.get(name))
+        close = [now] if now in options else _similar(name, options)
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else _of_others(unknown[0])
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}",

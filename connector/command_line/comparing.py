@@ -49,8 +49,8 @@ def diff(arguments: Namespace, output: Output) -> int:
 
 def schema(arguments: Namespace, output: Output) -> int:
     """Print or write the schema of a snapshot, or compare it with a file."""
-    if arguments.check is not None and arguments.to != "savepoint":
-        raise UsageError(f"--check cannot be combined with --to {arguments.to}", remedy="leave --to out")
+    if arguments.check is not None and arguments.format != "savepoint":
+        raise UsageError(f"--check cannot be combined with --format {arguments.format}", remedy="leave --format out")
     savepoint = open_savepoint(arguments.path, **read_options(arguments))
     if arguments.check == "":
         raise UsageError("--check must not be empty", remedy="name a file that schema PATH --file has written")
@@ -61,9 +61,9 @@ def schema(arguments: Namespace, output: Output) -> int:
             output.record({"difference": sentence})
         output.say(f"{numbered(len(mismatches), 'difference')} from {arguments.check}")
         return DIFFERENT if mismatches else SAME
-    if arguments.to == "avro":
+    if arguments.format == "avro":
         text = json.dumps(avro_schemas(savepoint), indent=2) + "\n"
-    elif arguments.to == "json-schema":
+    elif arguments.format == "json-schema":
         text = json.dumps(json_schema(savepoint), indent=2) + "\n"
     else:
         text = schema_text(schema_of(savepoint))

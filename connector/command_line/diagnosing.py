@@ -51,7 +51,7 @@ def report(arguments: Namespace, output: Output) -> int:
     savepoint = open_savepoint(newest.history[-1].path, **options)
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
     written = savepoint.report(
-        arguments.output,
+        arguments.file,
         folder=arguments.path if len(newest.history) > 1 else None,
         last=arguments.last,
         since=None if arguments.since is None else open_savepoint(arguments.since, **options),

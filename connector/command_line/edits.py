@@ -101,7 +101,7 @@ def finished(
     if target is not None:
         arguments.target = target
     path = free_target(arguments)
-    version = arguments.flink
+    version = getattr(arguments, "flink", None)  # cp has none
     if arguments.dry_run:
         savepoint.plan.refuse_same_ids()
         parsed = None if version is None else parse_flink_version(version)
@@ -355,10 +355,10 @@ def split(arguments: Namespace, output: Output) -> int:
 
 def remove_keys(arguments: Namespace, output: Output) -> int:
     """Remove keys from all keyed states and timers of an operator."""
-    given = (arguments.keys, arguments.keys_from, arguments.where)
+    given = (arguments.keys, arguments.keys_file, arguments.where)
     if sum(one is not None for one in given) != 1:
         raise UsageError(
-            "give --keys, --keys-from or --where: one of them", remedy="pyspark-savepoint remove-keys --help"
+            "give --keys, --keys-file or --where: one of them", remedy="pyspark-savepoint remove-keys --help"
         )
     base = opened(arguments, arguments.path)
     operator = base.plan.operator(arguments.uid)
@@ -416,8 +416,8 @@ def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPl
     name, table = keyed_table(base, operator)
     kind = table.schema.field("key").type
     texts: Sequence[str] = arguments.keys or ()
-    if arguments.keys_from is not None:
-        path = Path(arguments.keys_from).expanduser()
+    if arguments.keys_file is not None:
+        path = Path(arguments.keys_file).expanduser()
         form = file_form(path, arguments.format)
         if form != "text":
             rows = rows_of_file(path, form, {"key": kind})

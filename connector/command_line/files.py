@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
-from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, relocate_snapshot, to_free_path
+from pyspark_savepoint.execution.copying import (
+    copy_snapshot,
+    pin_snapshot,
+    planned_copies,
+    relocate_snapshot,
+    to_free_path,
+)
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.json_text import parse_json
+from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.options.option_fields import seconds
@@ -95,15 +102,17 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
 def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     if arguments.portable:
+        from pyspark_savepoint.command_line.edits import finished
         from pyspark_savepoint.local.local_savepoint import open_savepoint
 
         options: dict[str, Any] = read_options(arguments)
-        savepoint = open_savepoint(arguments.path, **options)
-        stores = options.get("storageOptions")
-        savepoint.write(arguments.target, portable=True, checkpoint_id=arguments.checkpoint_id, storage_options=stores)
-        return written(arguments, output)
+        return finished(arguments, output, open_savepoint(arguments.path, **options), [])
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    copy_snapshot(source, located(arguments, arguments.target), arguments.checkpoint_id)
+    target = located(arguments, arguments.target)
+    if arguments.dry_run:
+        copies = planned_copies(source, target, arguments.checkpoint_id)
+        return not_written(arguments, output, len(source.operators), copies)
+    copy_snapshot(source, target, arguments.checkpoint_id)
     return written(arguments, output)
 
 
@@ -111,6 +120,9 @@ def pin(arguments: Namespace, output: Output) -> int:
     """Hold a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     target = located(arguments, arguments.target)
+    if arguments.dry_run:
+        copies = planned_copies(source, target, arguments.checkpoint_id)
+        return not_written(arguments, output, len(source.operators), copies)
     held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
@@ -123,8 +135,20 @@ def relocate(arguments: Namespace, output: Output) -> int:
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
     old, new = arguments.old, arguments.new
-    relocate_snapshot(source, absolute(arguments.path), target, old, new, arguments.checkpoint_id)
+    given, number = absolute(arguments.path), arguments.checkpoint_id
+    relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
+    if arguments.dry_run:
+        return not_written(arguments, output, len(source.operators))
     return written(arguments, output)
+
+
+def not_written(arguments: Namespace, output: Output, operators: int, copies: Sequence[FileCopy] = ()) -> int:
+    """Print what ``--dry-run`` has not written."""
+    target, size = absolute(arguments.target), sum(copy.size for copy in copies)
+    files = f", {numbered(len(copies), 'file')}, {readable_size(size)}" if copies else ""
+    output.say(f"nothing was written: {target} would have {numbered(operators, 'operator')}{files}")
+    output.record({"path": target, "operators": operators, "files": len(copies), "bytes": size, "dry_run": True})
+    return DONE
 
 
 def written(arguments: Namespace, output: Output, more: Row | None = None) -> int:

@@ -23,8 +23,8 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 
 def set_offsets(arguments: Namespace, output: Output) -> int:
     """Write the savepoint with other offsets."""
-    if sum(bool(given) for given in (arguments.set, arguments.to, arguments.by is not None)) != 1:
-        raise UsageError("give --set, --to or --by: one of them", remedy="pyspark-savepoint set-offsets --help")
+    if sum(bool(given) for given in (arguments.set, arguments.reset, arguments.by is not None)) != 1:
+        raise UsageError("give --set, --reset or --by: one of them", remedy="pyspark-savepoint set-offsets --help")
     offsets: dict[str, int | str] = {}
     for text in arguments.set:
         # Names of topics and files may contain the mark, positions do not.
@@ -40,7 +40,12 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
     else:
         uid = base.plan.operator(arguments.uid).identifier
     moved = base.with_offsets(
-        uid, offsets or None, to=arguments.to, by=arguments.by, clamp=arguments.clamp, connector=arguments.connector
+        uid,
+        offsets or None,
+        reset=arguments.reset,
+        by=arguments.by,
+        clamp=arguments.clamp,
+        connector=arguments.connector,
     )
     path = free_target(arguments)
     positions = _positions(base, moved, uid, arguments.connector)

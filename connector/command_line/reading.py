@@ -218,7 +218,7 @@ def changes(arguments: Namespace, output: Output) -> int:
     if limit < 0:
         raise OptionError("--limit must be 0 or more", found=limit)
     if arguments.follow and not (output.as_json and arguments.end == LATEST and not arguments.net):
-        raise UsageError("--follow prints changes as they come", remedy="add --json, and leave out --to and --net")
+        raise UsageError("--follow prints changes as they come", remedy="add --json, and leave out --end and --net")
     table = _changes(arguments, output, arguments.start)
     if table.description:
         output.remark(table.description)
@@ -426,13 +426,13 @@ def export_form(file: str | None, given: str | None) -> str:
             "the ending of the file does not say its format",
             expected=f"one of {', '.join(endings)}",
             found=file,
-            remedy=f"name it so, or give the format: --to {', '.join(SUFFIXES)}",
+            remedy=f"name it so, or give the format: --format {', '.join(SUFFIXES)}",
         )
     if given is not None and form is not None and form != given:
         raise UsageError(
-            f"--to {given} contradicts the ending of the file",
+            f"--format {given} contradicts the ending of the file",
             found=file,
-            remedy=f"leave --to out for {form}, or name the file {Path(file or '').stem}.{SUFFIXES[given]}",
+            remedy=f"leave --format out for {form}, or name the file {Path(file or '').stem}.{SUFFIXES[given]}",
         )
     return given or form or "parquet"
 
@@ -443,7 +443,7 @@ def export(arguments: Namespace, output: Output) -> int:
         raise UsageError(
             "--file needs the name of a file", found=repr(arguments.file), remedy="to print rows: show --json --limit 0"
         )
-    form = export_form(arguments.file, arguments.to)
+    form = export_form(arguments.file, arguments.format)
     try:
         table = rows_table(arguments, output)
     except StateNotFoundError:
@@ -459,7 +459,7 @@ def export(arguments: Namespace, output: Output) -> int:
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
         )
     if arguments.safe_csv and form != "csv":
-        raise UsageError("--safe-csv is for CSV", found=f"format {form}", remedy="add --to csv")
+        raise UsageError("--safe-csv is for CSV", found=f"format {form}", remedy="add --format csv")
     writable(target)
     rows = 0
     with replacing(target) as pending, _writer(form, pending, table, arguments.safe_csv) as write:

@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from pyspark_savepoint.command_line.arguments import UsageError
-from pyspark_savepoint.command_line.files import free_target, job_at, located, written
+from pyspark_savepoint.command_line.files import free_target, job_at, located, not_written, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.execution.migrating import LISTED, Migration, Run, migration_of, run_here
 from pyspark_savepoint.execution.restore import check_snapshot, undescribed
@@ -154,12 +154,14 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
 def migrate(arguments: Namespace, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    check = migration.write(free_target(arguments), _run(arguments), arguments.checkpoint_id)
+    check = migration.write(free_target(arguments), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run)
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
             output.say(f"is lost in {part.label}: {part.reason}")
     for needed in check.opening:
         output.say(needed)
+    if arguments.dry_run:
+        return not_written(arguments, output, len(migration.source.operators))
     done = written(arguments, output)
     version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
     output.say(f"starts on Flink {first_with_metadata(version).name} and newer")

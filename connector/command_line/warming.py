@@ -50,7 +50,7 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 def warm_up(arguments: Namespace, output: Output) -> int:
     """Read every table of a snapshot; with ``--to``, pack what that has compiled."""
-    if arguments.to is not None:
+    if arguments.file is not None:
         return _packed(arguments, output)
     if arguments.cpu is not None:
         raise OptionError("--cpu needs --to: this machine's code is for its own processor", found=arguments.cpu)
@@ -82,9 +82,9 @@ def warm_up(arguments: Namespace, output: Output) -> int:
 
 
 def _packed(arguments: Namespace, output: Output) -> int:
-    count = pack_compiled_code(arguments.to, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
-    output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {arguments.to}, or to where it is unpacked")
-    output.record({"kernels": count, "file": str(arguments.to)})
+    count = pack_compiled_code(arguments.file, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
+    output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {arguments.file}, or to where it is unpacked")
+    output.record({"kernels": count, "file": str(arguments.file)})
     return DONE
 
 

@@ -42,6 +42,13 @@ def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = Non
     publish(staging, lambda: _copied(source, relocation), relocation)
 
 
+def planned_copies(source: Snapshot, target: str, checkpoint_id: int | None = None) -> Sequence[FileCopy]:
+    """Return what :func:`copy_snapshot` and :func:`pin_snapshot` would copy to a free path; write nothing."""
+    relocation = Relocation(f"{to_free_path(target, checkpoint_id).token}-copy")
+    _copied(source, relocation)
+    return list(relocation.copies.values())
+
+
 def pin_snapshot(
     source: Snapshot, target: str, copy: Copy | None = None, checkpoint_id: int | None = None
 ) -> tuple[int, int]:
@@ -71,16 +78,24 @@ def pin_snapshot(
 
 
 def relocate_snapshot(
-    source: Snapshot, given: str, target: str, old: str, new: str, checkpoint_id: int | None = None
+    source: Snapshot,
+    given: str,
+    target: str,
+    old: str,
+    new: str,
+    checkpoint_id: int | None = None,
+    *,
+    dry_run: bool = False,
 ) -> None:
     """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
 
-    ``given`` is the snapshot's path as the user wrote it.
+    ``given`` is the snapshot's path as the user wrote it. With ``dry_run`` all is checked, and nothing written.
     """
     staging = to_free_path(target, checkpoint_id)
     moved = with_prefix(source.operators, old, new)
     operators = [referenced(source, operator, given) for operator in moved]
-    publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
+    if not dry_run:
+        publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
 
 
 def _copied(source: Snapshot, relocation: Relocation) -> CheckpointMetadata:

@@ -43,7 +43,7 @@ NAMES_HERE = {
 
 
 #: Names that arguments of verbs had before.
-FORMER = {"types_from": "classes"}
+FORMER = {"to": "reset", "types_from": "classes"}
 
 
 def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:

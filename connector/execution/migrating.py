@@ -215,10 +215,12 @@ class Migration:
         work = ScanWork(planned)
         return work.findings(run(work))
 
-    def write(self, path: str, run: Run = run_here, checkpoint_id: int | None = None) -> MigrationCheck:
+    def write(
+        self, path: str, run: Run = run_here, checkpoint_id: int | None = None, *, dry_run: bool = False
+    ) -> MigrationCheck:
         """Write the migrated savepoint to a free path, and return the verdicts about its parts.
 
-        Raises UnsupportedStateError before anything is written if a part cannot be.
+        Raises UnsupportedStateError before anything is written if a part cannot be. With ``dry_run`` nothing is.
         """
         planned = self._planned()
         self._expect_known(planned)
@@ -229,6 +231,8 @@ class Migration:
         hindered = [part for part in checked.missing if not part.ref.is_named(named)]
         if hindered:
             raise _hindered(hindered, self.source)
+        if dry_run:
+            return checked
         relocation = Relocation(f"{staging.token}-copy")
         work = WriteWork(planned.knowing(findings), replace(staging, begun=True))
         # Readers of the savepoint derive the version of Kryo from this version.

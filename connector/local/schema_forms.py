@@ -113,7 +113,7 @@ def unique(names: list[str]) -> list[str]:
 
 
 def json_schema(savepoint: LocalSavepoint, uid: str | None = None) -> dict[str, Any]:
-    """Return the schema of the rows that ``show --json`` and ``export --to json`` print, by table."""
+    """Return the schema of the rows that ``show --json`` and ``export --format json`` print, by table."""
     return {"$schema": DIALECT, "$defs": {name: _object(schema) for name, schema in tables_of(savepoint, uid)}}
 
 

@@ -678,7 +678,7 @@ class Edits(Face[R, T]):
         uid: OperatorRef | None = None,
         offsets: Mapping[Any, Any] | R | Face[R, T] | None = None,
         *,
-        to: str | None = None,
+        reset: str | None = None,
         by: int | None = None,
         clamp: bool = False,
         connector: str | None = None,
@@ -702,7 +702,7 @@ class Edits(Face[R, T]):
                 * MySQL: by ``binlog-split``, the fields of an offset such as ``file`` and ``pos``, or ``gtids``
                 * PostgreSQL: by ``stream-split``, an LSN
                 * Pulsar: by ``(topic, partition)``, the last message read, as ``ledger:entry``
-            to: One position for all splits, such as ``earliest``.
+            reset: One position for all splits, such as ``earliest``.
             by: A number by which all positions move.
             clamp: Whether positions of Kafka and files that would move below 0 become 0. Otherwise they are an error.
             connector: The kind of source, if its bytes do not show it.
@@ -744,7 +744,7 @@ class Edits(Face[R, T]):
             positions = offsets_of_rows(source_of(plan, connector), rows)
         return self._changed(
             plan.identifier,
-            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, to, by, clamp)),
+            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, reset, by, clamp)),
         )
 
     def with_source(

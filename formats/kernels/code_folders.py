@@ -5,7 +5,7 @@ user's cache folder, else in the system's temporary folder: the first of these t
 may write to (:mod:`~pyspark_savepoint.formats.kernels.cache_folders`). That is looked at again whenever a kernel is
 loaded: if it is no longer so, the kernel is compiled in memory.
 
-``PYSPARK_SAVEPOINT_CODE`` names a folder, or the zip file, that ``pyspark-savepoint warm-up --to`` made on another
+``PYSPARK_SAVEPOINT_CODE`` names a folder, or the zip file, that ``pyspark-savepoint warm-up --file`` made on another
 machine. It is used under the same rules, if it was made with the same Python, numba and kernels, for a processor that
 has no more than this one.
 """

@@ -47,9 +47,9 @@ READS: dict[str, tuple[tuple[str, ...], float]] = {
     "one key, RocksDB": (("show", NEWEST, UID, "--keys", "42"), 5),
     "`show --json`, RocksDB": (("show", NEWEST, UID, "--json", "--limit", "0"), 2),
     "`diff`, RocksDB": (("diff", f"s3://bucket/job/chk-{CHECKPOINTS - 1}", NEWEST), 3),
-    "`changes`, RocksDB": (("changes", "s3://bucket/job", UID, "--from", str(CHECKPOINTS - 1)), 3),
+    "`changes`, RocksDB": (("changes", "s3://bucket/job", UID, "--start", str(CHECKPOINTS - 1)), 3),
     "`doctor`": (("doctor", "s3://bucket/wide"), 10),
-    "`report`": (("report", "s3://bucket/wide", "-o", "{folder}/report.html"), 10),
+    "`report`": (("report", "s3://bucket/wide", "--file", "{folder}/report.html"), 10),
     "`erase --dry-run`": (("erase", "s3://bucket/wide", "s3://bucket/new", "--dry-run", "--keys", "42"), 10),
 }
 WRITES: dict[str, tuple[tuple[str, ...], float]] = {

@@ -509,7 +509,7 @@ def test_a_checkpoint_that_cannot_be_read_is_named(
 def test_what_is_no_version(checkpoints: Path, version: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(OptionError, match="a version is a checkpoint id, latest, or a time"):
         pyspark_savepoint.open_changes(checkpoints, "names", start=version)
-    for arguments in (["changes", "--from"], ["show", "--as-of"]):
+    for arguments in (["changes", "--start"], ["show", "--as-of"]):
         command, option = arguments
         assert main([command, str(checkpoints), "names", f"{option}={version}"]) == 2
         assert "a version is a checkpoint id, latest, or a time" in capsys.readouterr().err
@@ -532,9 +532,9 @@ def test_the_python_function_and_the_command_line(checkpoints: Path, capsys: pyt
         "changes",
         str(checkpoints),
         "names",
-        "--from",
+        "--start",
         "3",
-        "--to",
+        "--end",
         "2026-11-24T12:05:00Z",
         "--json",
         "--limit",
@@ -544,8 +544,8 @@ def test_the_python_function_and_the_command_line(checkpoints: Path, capsys: pyt
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["_change_type"] for row in rows] == expected["_change_type"].to_pylist()
     assert [row["count"] for row in rows] == expected["count"].to_pylist()
-    assert main(["changes", str(checkpoints), "--table", "offsets", "--from", "2", "--net"]) in (0, 1)
-    assert main(["changes", str(checkpoints), "names", "--from", "99"]) == 2
+    assert main(["changes", str(checkpoints), "--table", "offsets", "--start", "2", "--net"]) in (0, 1)
+    assert main(["changes", str(checkpoints), "names", "--start", "99"]) == 2
 
 
 def test_the_reader_has_the_versions_of_the_schema(checkpoints: Path) -> None:
@@ -576,7 +576,7 @@ def test_the_command_line_follows_a_job(checkpoints: Path, tmp_path: Path) -> No
     job = next(checkpoints.rglob("chk-8")).parent
     for number in (7, 8):
         (job / f"chk-{number}").rename(tmp_path / f"chk-{number}")
-    words = ["changes", str(checkpoints), "names", "--from", "5", "--follow", "--json"]
+    words = ["changes", str(checkpoints), "names", "--start", "5", "--follow", "--json"]
     run = "import sys; from pyspark_savepoint.command_line.main import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen([sys.executable, "-c", run, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

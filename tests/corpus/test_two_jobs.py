@@ -80,7 +80,7 @@ def test_the_newest_is_one_at_every_door(either: Path, tmp_path: Path, capsys: p
     samples = {sample["name"]: sample["value"] for sample in map(json.loads, capsys.readouterr().out.splitlines())}
     assert samples["flink_savepoint_checkpoint_id"] == 3
     assert samples["flink_savepoint_snapshots"] == 8
-    assert main(["report", str(either), "-o", str(tmp_path / "report.html"), "--json"]) == 0
+    assert main(["report", str(either), "--file", str(tmp_path / "report.html"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["snapshot"] == newest
 
 
@@ -163,7 +163,7 @@ def test_following_a_job_that_is_started_anew_ends_with_both_named(either: Path,
     for path in newer:
         shutil.move(path, tmp_path / path.name)
     run = "import sys; from pyspark_savepoint.command_line.main import main; sys.exit(main(sys.argv[1:]))"
-    words = ["changes", str(either), "names", "--from", "8", "--follow", "--json"]
+    words = ["changes", str(either), "names", "--start", "8", "--follow", "--json"]
     with subprocess.Popen(
         [sys.executable, "-c", run, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

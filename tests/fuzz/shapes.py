@@ -559,7 +559,7 @@ COMMANDS: Mapping[str, Callable[[str, str], None]] = {
     "diff": lambda path, _: run_command("diff", path, path),
     "diff of an operator": lambda path, _: run_command("diff", path, path, UID),
     "check-restore": lambda path, _: run_command("check-restore", path, path),
-    "report": lambda path, scratch: run_command("report", path, "-o", f"{scratch}/report.html"),
+    "report": lambda path, scratch: run_command("report", path, "--file", f"{scratch}/report.html"),
     "export": lambda path, scratch: run_command("export", path, UID, "--file", f"{scratch}/rows.parquet"),
     "verify-erasure": lambda path, scratch: _erase_and_verify(path, scratch),
     "merge": lambda path, scratch: run_command("merge", path, _small(f"{scratch}/small"), f"{scratch}/new"),
@@ -587,13 +587,13 @@ COMMANDS: Mapping[str, Callable[[str, str], None]] = {
         for name, words in {
             "ls of a folder": ("ls",),
             "changes": ("changes", UID, "--limit", "0"),
-            "net changes": ("changes", UID, "--net", "--from", "2"),
+            "net changes": ("changes", UID, "--net", "--start", "2"),
             "changes of timers": ("changes", UID, "--table", "timers"),
             "offsets of a folder": ("offsets", "--history"),
         }.items()
     },
     "report of a folder": lambda path, scratch: run_command(
-        "report", _folder(path, scratch), "-o", f"{scratch}/report.html"
+        "report", _folder(path, scratch), "--file", f"{scratch}/report.html"
     ),
     "write an operator": lambda path, _: _write(path, "another", "s"),
     "overwrite an operator": lambda path, _: _write(path, UID, "s", overwrite=True),

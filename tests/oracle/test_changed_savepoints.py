@@ -131,7 +131,7 @@ def by_command_line(base: Path, folder: Path, version: str) -> Path:
         ("csv", "csv", "strings", "list"),
         ("arrow", "arrow", "collections", "list-state-of-maps"),
     ):
-        run("export", previous, uid, state, "--to", form, "--file", folder / f"{state}.{suffix}")
+        run("export", previous, uid, state, "--format", form, "--file", folder / f"{state}.{suffix}")
         run("put", previous, folder / state, uid, folder / f"{state}.{suffix}", state)
         previous = folder / state
     run("remove-keys", previous, folder / "d", "namespaces", "--where", "key IN (1, 3)", "--table", "timers")

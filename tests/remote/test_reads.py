@@ -63,7 +63,7 @@ VERBS: dict[str, tuple[tuple[str, ...], int]] = {
     "sizes of many files": (("sizes", "wide"), 7),
     "verify of many files": (("verify", "wide"), 7),
     "doctor": (("doctor", "wide"), 9),
-    "report": (("report", "wide", "-o", "{tmp}/report.html"), 12),
+    "report": (("report", "wide", "--file", "{tmp}/report.html"), 12),
     "doctor of a small one": (("doctor", "shop"), 4),
 }
 

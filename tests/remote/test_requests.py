@@ -247,7 +247,7 @@ def test_files_are_opened_many_at_a_time(measured: MeasuredStore, tmp_path: Path
     assert chain(measured.requests) < 15
 
 
-@pytest.mark.parametrize(("words", "passes", "most"), [(("doctor",), 3, 25), (("report", "-o"), 5, 40)])
+@pytest.mark.parametrize(("words", "passes", "most"), [(("doctor",), 3, 25), (("report", "--file"), 5, 40)])
 def test_surveys_read_headers_together_and_files_many_at_a_time(
     measured: MeasuredStore, tmp_path: Path, words: tuple[str, ...], passes: int, most: int
 ) -> None:

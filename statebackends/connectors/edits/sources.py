@@ -216,7 +216,8 @@ def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorSt
         raise UnsupportedStateError(
             "a consumer with union state starts by its settings only if its operator is not restored",
             operator=operator.label,
-            remedy="remove_operator(uid), which leaves the source without state; or with_offsets(uid, to='earliest')",
+            remedy="remove_operator(uid), which leaves the source without state; or "
+            "with_offsets(uid, reset='earliest')",
         )
     if operator.coordinator_state is not None:
         try:

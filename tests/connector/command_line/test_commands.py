@@ -255,7 +255,7 @@ def test_positions_are_shown_before_and_after(run: Run, corpus: Path, tmp_path: 
         (["--set", "orders-1=-5"], "whole number from 0"),
         (["--set", "orders-1=tomorrow"], "earliest"),
         ([], "one of them"),
-        (["--by", "1", "--to", "latest"], "one of them"),
+        (["--by", "1", "--reset", "latest"], "one of them"),
         (["sink", "--by", "1"], "no source"),
         (["--by", "1234567890123456789012"], "beyond the largest, 9223372036854775807"),
         (["--by", "9223372036854775807"], "beyond the largest"),
@@ -319,7 +319,10 @@ def test_relocated_files_are_found_where_they_are(run: Run, shop: Path, tmp_path
     shutil.copytree(shop.parents[1] / "changelog", moved)
     snapshot = next(moved.rglob("_metadata")).parent
     numbered = ("--checkpoint-id", "77")
-    done = run("relocate", snapshot, "file:/dev/shm/savepoints/changelog", f"file:{moved}", target, *numbered)
+    given = ["relocate", snapshot, "file:/dev/shm/savepoints/changelog", f"file:{moved}", target, *numbered]
+    assert "nothing was written: " in run(*given, "--dry-run").out
+    assert not target.exists()
+    done = run(*given)
     assert done.code == 0, done.err
     assert Snapshot.open(str(target), allow_outside=True).metadata.checkpoint_id == 77
     assert all(path.startswith(f"file:{moved}/") for path in absolute_paths(target / "_metadata"))
@@ -345,9 +348,9 @@ def test_the_ending_of_a_file_is_its_format(run: Run, shop: Path, tmp_path: Path
     for name, rows in read.items():
         assert run(*total, tmp_path / name).code == 0
         assert rows(tmp_path / name).sort_by("key").to_pylist() == expected.to_pylist()
-    assert run(*total, tmp_path / "total.xlsx", "--to", "csv").code == 0
+    assert run(*total, tmp_path / "total.xlsx", "--format", "csv").code == 0
     for words, told in (
-        ((tmp_path / "new.csv", "--to", "parquet"), "--to parquet contradicts the ending of the file"),
+        ((tmp_path / "new.csv", "--format", "parquet"), "--format parquet contradicts the ending of the file"),
         ((tmp_path / "new.xlsx",), "the ending of the file does not say its format"),
     ):
         refused = run(*total, *words)
@@ -376,7 +379,7 @@ def test_keys_that_are_not_there_are_told(run: Run, shop: Path, tmp_path: Path) 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
 def test_export(run: Run, shop: Path, tmp_path: Path, form: str) -> None:
     target = tmp_path / "accounts"
-    done = run("export", shop, "accounts", "--to", form, "--file", target, "--columns", "key,total,profile")
+    done = run("export", shop, "accounts", "--format", form, "--file", target, "--columns", "key,total,profile")
     assert done.code == 0, done.err
     expected = pyspark_savepoint.open(shop).keyed_state("accounts").select("key", "total", "profile").to_arrow()
     if form == "parquet":
@@ -387,8 +390,8 @@ def test_export(run: Run, shop: Path, tmp_path: Path, form: str) -> None:
         lines = [json.loads(line) for line in target.read_text().splitlines()]
         assert [line["total"] for line in lines] == expected["total"].to_pylist()
     assert "exists already" in run("export", shop, "accounts", "--file", target).err
-    assert "exists already" in run("export", shop, "accounts", "--to", form, "--file", target).err
-    assert run("export", shop, "accounts", "--to", form, "--file", target, "--force").code == 0
+    assert "exists already" in run("export", shop, "accounts", "--format", form, "--file", target).err
+    assert run("export", shop, "accounts", "--format", form, "--file", target, "--force").code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["accounts"]
 
 
@@ -504,13 +507,16 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
         (["show", "SHOP", "accounts", "--table", "timer"], "did you mean 'timers'?"),
         (["verify", "SHOP", "accounts", "total"], "to do: pyspark-savepoint verify --help"),
         (["--json", "ls", "SHOP"], "--json must come after the command"),
-        (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check cannot be combined with --to avro"),
+        (["schema", "SHOP", "--format", "avro", "--check", "x"], "--check cannot be combined with --format avro"),
         (["schema", "SHOP", "--check", "SHOP"], "found: not a regular file"),
         (["schema", "SHOP", "--check", ""], "--check must not be empty"),
         (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
         (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
         (["export", "SHOP", "accounts", "--file="], "--file needs the name of a file"),
-        (["export", "SHOP", "accounts", "--to", "Parquet"], "did you mean 'parquet'? pyspark-savepoint export --help"),
+        (
+            ["export", "SHOP", "accounts", "--format", "Parquet"],
+            "did you mean 'parquet'? pyspark-savepoint export --help",
+        ),
         (["ls", "SHOP", "--jsno"], "to do: did you mean '--json'"),
         (["ls", "MISSPELT"], ": did you mean 'savepoint'?"),
         (["doctor", "SHOP", "--budget", "ttl-age=30"], "a time with its unit, such as 90s"),
@@ -558,13 +564,13 @@ def test_schema_is_written_and_compared(run: Run, shop: Path, tmp_path: Path) ->
 
 
 def test_schema_of_rows(run: Run, shop: Path) -> None:
-    avro = {record["doc"]: record for record in json.loads(run("schema", shop, "--to", "avro").out)}
+    avro = {record["doc"]: record for record in json.loads(run("schema", shop, "--format", "avro").out)}
     fields = {field["name"]: field["type"][1] for field in avro["accounts.keyed_state"]["fields"]}
     assert fields["total"] == "long"
     assert fields["recent_amounts"] == {"type": "array", "items": ["null", "double"]}
     assert fields["spent_by_currency"] == {"type": "map", "values": ["null", "long"]}
     assert {field["name"] for field in fields["profile"]["fields"]} >= {"city", "since"}
-    rows = json.loads(run("schema", shop, "--to", "json-schema").out)
+    rows = json.loads(run("schema", shop, "--format", "json-schema").out)
     accounts = rows["$defs"]["accounts.keyed_state"]
     (row,) = run("show", shop, "accounts", "--keys", 1042, "--json").records
     assert set(accounts["properties"]) == set(row)

@@ -128,10 +128,10 @@ def test_names_of_processors(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_command_packs(run: Run, tmp_path: Path) -> None:
-    (record,) = run("warm-up", SHOP, "--to", tmp_path / "code.zip", "--json").records
+    (record,) = run("warm-up", SHOP, "--file", tmp_path / "code.zip", "--json").records
     assert record["file"] == str(tmp_path / "code.zip")
     assert record["kernels"] == len(zipfile.ZipFile(tmp_path / "code.zip").namelist()) - 1
-    assert run("warm-up", SHOP, "--to", tmp_path / "missing" / "code.zip").code == 2
+    assert run("warm-up", SHOP, "--file", tmp_path / "missing" / "code.zip").code == 2
 
 
 #: Reads with Spark in a cluster whose executors get the code as an archive; prints what they have compiled.

@@ -96,7 +96,7 @@ def test_keys_are_removed(run: Run, shop: Path, tmp_path: Path, how: str) -> Non
     keys = [key for key, row in rows_of(shop, "accounts", state="total").items() if row["total"] < 50000]
     assert 0 < len(keys) < 200
     file = tmp_path / f"keys.{how}"
-    given: list[object] = ["--keys-from", file]
+    given: list[object] = ["--keys-file", file]
     if how == "keys":
         given = ["--keys", *keys]
     elif how == "where":
@@ -459,7 +459,7 @@ def test_what_export_writes_is_put_back(run: Run, shop: Path, tmp_path: Path) ->
     for form, suffix in (("json", "jsonl"), ("csv", "csv"), ("arrow", "arrow"), ("parquet", "parquet")):
         for state in ("total", "recent_amounts", "spent_by_currency", "profile"):
             file, new = tmp_path / f"{state}.{suffix}", tmp_path / f"{state}-{form}"
-            assert run("export", shop, "accounts", state, "--to", form, "--file", file).code == 0
+            assert run("export", shop, "accounts", state, "--format", form, "--file", file).code == 0
             done = run("put", shop, new, "accounts", file, state)
             assert done.code == 0, done.err
             assert changed_states(run, shop, new) == set(), (form, state)

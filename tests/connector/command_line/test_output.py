@@ -234,14 +234,14 @@ def test_csv_tells_nothing_from_an_empty_text() -> None:
 def test_maps_are_objects_if_their_keys_are_strings(run: Run, shop: Path, tmp_path: Path) -> None:
     (row,) = run("show", shop, "accounts", "--keys", 1039, "--json").records
     assert row["spent_by_currency"] == {"USD": 73062}
-    assert run("export", shop, "accounts", "--to", "json", "--file", tmp_path / "a.jsonl").code == 0
+    assert run("export", shop, "accounts", "--format", "json", "--file", tmp_path / "a.jsonl").code == 0
     lines = map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())
     assert next(line for line in lines if line["key"] == 1039) == row
 
 
 def test_export_to_csv(run: Run, shop: Path, tmp_path: Path) -> None:
     target = tmp_path / "accounts.csv"
-    assert run("export", shop, "accounts", "--to", "csv", "--file", target).code == 0
+    assert run("export", shop, "accounts", "--format", "csv", "--file", target).code == 0
     found = arrow_csv.read_csv(target)
     expected = pyspark_savepoint.open(shop).keyed_state("accounts").to_arrow()
     assert found["total"].to_pylist() == expected["total"].to_pylist()
@@ -341,7 +341,7 @@ def test_csv_whose_texts_no_spreadsheet_takes_for_formulas(run: Run, tmp_path: P
     printed = run("show", path, "op", "--safe-csv", "--columns", "key,t").out
     assert sorted(printed.splitlines()) == ["-2,-1.5", "1,'=HYPERLINK(1)", "key,t"]
     file = tmp_path / "rows.csv"
-    run("export", path, "op", "--to", "csv", "--file", file, "--columns", "key,t", "--safe-csv")
+    run("export", path, "op", "--format", "csv", "--file", file, "--columns", "key,t", "--safe-csv")
     assert sorted(file.read_text().splitlines()) == sorted(printed.splitlines())
     refused = run("export", path, "op", "--file", tmp_path / "rows.parquet", "--safe-csv")
     assert refused.code == 2

@@ -103,10 +103,10 @@ COMMANDS = (
     "check-restore {sp} {base}", "check-restore {base} {sp}", "schema {sp}", "export {sp} op --file {new}.parquet",
     "evolve {sp} --old-plan {sp} --new-plan {sp}",
     "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
-    "changes {above} op --net --from 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
+    "changes {above} op --net --start 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
     "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",
     "rekey {sp} {new} op --type key=STRING", "rename-class {sp} {new} a.B=c.D",
-    "report {sp} -o {new}.html", "show {sp} --table files", "retained {above}",
+    "report {sp} --file {new}.html", "show {sp} --table files", "retained {above}",
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def test_files_that_the_user_names(
     replaced(given, kind)
     for command in (
         *("show {sp} op -o classes={given}", "check-restore {sp} {given}", "schema {sp} --check {given}"),
-        *("put {sp} {new} op {given}", "remove-keys {sp} {new} op --keys-from {given}", "merge {sp} {given} {new}"),
+        *("put {sp} {new} op {given}", "remove-keys {sp} {new} op --keys-file {given}", "merge {sp} {given} {new}"),
         "rekey {sp} {new} op {given}",
         *("erase {sp} {new} --keys-file {given}", "verify-erasure {sp} {given} --keys 1", "changes {given} op"),
         *("migrate {sp} {new} --flink 2.3 --classes {given}", "migrate {sp} {new} --flink 2.3 --types-from {given}"),
@@ -205,12 +205,12 @@ def test_a_published_file_has_a_largest_size(savepoint: Path) -> None:
 
 #: Every command with a file that it writes, and the suffix of the file that is replaced.
 WRITING = (
-    ("report {sp} -o {out}.html", ".html"),
+    ("report {sp} --file {out}.html", ".html"),
     ("metrics {sp} --push-textfile {out}.prom", ".prom"),
     ("schema {sp} --file {out}.json", ".json"),
-    ("schema {sp} --to avro --file {out}.json", ".json"),
+    ("schema {sp} --format avro --file {out}.json", ".json"),
     ("check-restore {sp} {sp} --junit {out}.xml", ".xml"),
-    *((f"export {{sp}} op --to {to} --file {{out}}.rows --force", ".rows") for to in ("parquet", "arrow", "csv")),
+    *((f"export {{sp}} op --format {to} --file {{out}}.rows --force", ".rows") for to in ("parquet", "arrow", "csv")),
     ("erase {sp} {new} --keys 1 --report {out}.json", ".json"),
     ("erase {sp} {new} --keys 1 --report {out}.json", ".md"),
     ("erase {sp} {new} --keys 1 --report {out}.json", ".salt"),

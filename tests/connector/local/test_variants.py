@@ -61,7 +61,7 @@ def test_commands_show_json(run: Run, pyflink: str, tmp_path: Path) -> None:  # 
     (record,) = run("show", *place, "--keys", "k1", "--json").records
     assert (record["v_pickled"]["i"], record["v_pickled"]["dec"], record["list_pickled"][1]) == (281, 1.5, {"e": 21})
     for form in ("json", "csv"):
-        assert run("export", *place, "--to", form, "--file", tmp_path / form).code == 0
+        assert run("export", *place, "--format", form, "--file", tmp_path / form).code == 0
     lines = [json.loads(line) for line in (tmp_path / "json").read_text().splitlines()]
     assert next(line for line in lines if line["key"] == "k1") == record
     assert '"{""b"": ""0001"", ""big"": 28100000000000000000000,' in (tmp_path / "csv").read_text()

@@ -97,7 +97,7 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
     state = savepoint.list_state("source", "SourceReaderState")
     replaced = savepoint.with_state("source", "SourceReaderState", state)
     with pytest.raises(OptionError, match="cannot be changed in the same write"):
-        replaced.with_offsets("source", to="latest")
+        replaced.with_offsets("source", reset="latest")
 
 
 def test_splits_are_overwritten_by_sql(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Options mean the same on every command that has them, what writes has a dry run, and former names are answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument
+from tests.connector.command_line.conftest import Run
+
+#: What is declared once. Of ``--where`` and ``--flink`` commands say more than others, in the same words.
+ONE_MEANING = ["--keys", "--keys-file", "--dry-run", "--portable", "--checkpoint-id", "--as-of", "--allow-outside"]
+IN_THE_SAME_WORDS = {"--where": "a condition is true", "--flink": "Flink that must restore it"}
+#: Commands that write what is no savepoint: a file, which ``--force`` or the name of the file decides about.
+OF_FILES = {"export", "schema", "report", "metrics", "warm-up"}
+
+
+def of_commands(name: str) -> dict[str, Argument]:
+    """An argument of each command that has it."""
+    return {one.name: known for one in COMMANDS for known in one.all_arguments if name in known.names}
+
+
+@pytest.mark.parametrize("name", ONE_MEANING)
+def test_options_have_one_meaning(name: str) -> None:
+    having = of_commands(name)
+    assert len(having) > 2
+    assert {command: known for command, known in having.items() if known != next(iter(having.values()))} == {}
+
+
+@pytest.mark.parametrize("name", IN_THE_SAME_WORDS)
+def test_options_have_the_same_words(name: str) -> None:
+    having = of_commands(name)
+    assert len(having) > 3
+    assert [command for command, known in having.items() if IN_THE_SAME_WORDS[name] not in known.settings["help"]] == []
+
+
+def test_o_is_an_option_and_to_a_folder() -> None:
+    assert {(known.names, known.settings["metavar"]) for known in of_commands("-o").values()} == {
+        (("-o", "--option"), "NAME=VALUE")
+    }
+    assert all("FOLDER" in known.settings["metavar"] for known in of_commands("--to").values())
+
+
+def test_what_writes_a_savepoint_has_a_dry_run() -> None:
+    writing = {
+        one.name for one in COMMANDS if {"target", "--to"} & {name for known in one.arguments for name in known.names}
+    }
+    assert writing - OF_FILES == of_commands("--dry-run").keys() - {"vacuum"}
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_former_options_are_answered_with_the_new_ones(run: Run, shop: Path, former: str) -> None:
+    *command, name = former.split()
+    (new,) = command or [next(one for one in of_commands(FORMER[former]) if one not in ("schema", "export", "warm-up"))]
+    needed = {"set-offsets": ["new"], "remove-keys": ["new", "accounts"], "erase": ["new"]}
+    done = run(new, shop, *needed.get(new, ()), name, "x")
+    assert done.code == 2
+    assert f"did you mean '{FORMER[former]}'?" in done.err
+
+
+@pytest.mark.parametrize("words", ["cp", "cp --portable", "pin", "migrate --flink 2.3"])
+def test_a_dry_run_of_a_copy_writes_nothing(run: Run, shop: Path, tmp_path: Path, words: str) -> None:
+    command, *more = words.split()
+    given = [command, shop, tmp_path / "new", *more]
+    dry = run(*given, "--dry-run")
+    assert (dry.code, dry.err) == (0, "")
+    assert "nothing was written: " in dry.out.splitlines()[-1]
+    record = run(*given, "--dry-run", "--json").records[-1]
+    assert (record["dry_run"], record["path"]) == (True, str(tmp_path / "new"))
+    assert list(tmp_path.iterdir()) == []
+    done = run(*given, "--json")
+    assert (done.code, done.records[-1]["operators"]) == (0, record["operators"])
+    assert "a savepoint exists at this path already" in run(*given, "--dry-run").err
+
+
+def test_a_dry_run_of_other_prefixes(run: Run, shop: Path, tmp_path: Path) -> None:
+    words = ["relocate", shop, "file:/nowhere", "s3://bucket/x", tmp_path / "new"]
+    refused = run(*words, "--dry-run")
+    assert (refused.code, run(*words).err) == (2, refused.err)
+    assert list(tmp_path.iterdir()) == []
