@@ -1,7 +1,7 @@
 """Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
 
-Both engines use it for untouched operators, Spark's if they are small (``source.spark_engine``); :func:`copy_snapshot`
-for a whole snapshot, without Spark.
+Both engines use it for untouched operators, Spark's if they are small (``source.spark_engine``);
+:func:`copy_snapshot` for a whole snapshot, without Spark.
 """
 
 from __future__ import annotations

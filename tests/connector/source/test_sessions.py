@@ -333,7 +333,7 @@ def test_fluent_writes_and_relative_paths(session: Session) -> None:
 
 
 def test_mistakes_on_connect(session: Session) -> None:
-    """The client gets the plain sentence and what to do; ``tests/connector/source/test_mistakes.py`` has more."""
+    """The client gets the plain sentence and what to do; ``source/test_mistakes.py`` has more."""
     told = session.found["told"]
     assert list(told) == (list(MISTAKES) if session.connect else [])
     for mistake, said in told.items():
