@@ -1121,7 +1121,7 @@ COMMANDS = (
     ),
     Command(
         "cp",
-        "files.copy",
+        "copying.copy",
         COPY,
         "copy a snapshot to a self-contained savepoint, published after all files",
         (
@@ -1139,7 +1139,7 @@ COMMANDS = (
     ),
     Command(
         "pin",
-        "files.pin",
+        "copying.pin",
         COPY,
         "hold a checkpoint that its job is about to delete: cp by hard links, or by the object store",
         (
@@ -1156,7 +1156,7 @@ COMMANDS = (
     ),
     Command(
         "relocate",
-        "files.relocate",
+        "copying.relocate",
         COPY,
         "write a savepoint that finds its files under another prefix; no file is copied",
         (

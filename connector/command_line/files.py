@@ -1,4 +1,4 @@
-"""Commands about the files of a snapshot (vacuum, cp, pin, relocate), and how all commands find theirs."""
+"""How commands find their files and tell what they wrote, and ``vacuum``."""
 
 from __future__ import annotations
 
@@ -6,20 +6,14 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
-from pyspark_savepoint.execution.copying import (
-    copy_snapshot,
-    pin_snapshot,
-    planned_copies,
-    relocate_snapshot,
-    to_free_path,
-)
+from pyspark_savepoint.execution.copying import to_free_path
 from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
@@ -97,49 +91,6 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
     verb = "would be deleted" if arguments.dry_run else "deleted"
     output.say(f"{numbered(len(stale), 'entry', 'entries')}, {readable_size(sum(one.size for one in stale))}, {verb}")
     return DONE
-
-
-def copy(arguments: Namespace, output: Output) -> int:
-    """Copy a snapshot with all of its files."""
-    if arguments.portable:
-        from pyspark_savepoint.command_line.edits import finished
-        from pyspark_savepoint.local.local_savepoint import open_savepoint
-
-        options: dict[str, Any] = read_options(arguments)
-        return finished(arguments, output, open_savepoint(arguments.path, **options), [])
-    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    target = located(arguments, arguments.target)
-    if arguments.dry_run:
-        copies = planned_copies(source, target, arguments.checkpoint_id)
-        return not_written(arguments, output, len(source.operators), copies)
-    copy_snapshot(source, target, arguments.checkpoint_id)
-    return written(arguments, output)
-
-
-def pin(arguments: Namespace, output: Output) -> int:
-    """Hold a snapshot with all of its files."""
-    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    target = located(arguments, arguments.target)
-    if arguments.dry_run:
-        copies = planned_copies(source, target, arguments.checkpoint_id)
-        return not_written(arguments, output, len(source.operators), copies)
-    held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
-    kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
-    output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
-    return written(arguments, output)
-
-
-def relocate(arguments: Namespace, output: Output) -> int:
-    """Write a savepoint whose files are those of a snapshot, at another prefix."""
-    # The handles are rewritten and none is opened, so that they may name any folder.
-    source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
-    target = located(arguments, arguments.target)
-    old, new = arguments.old, arguments.new
-    given, number = absolute(arguments.path), arguments.checkpoint_id
-    relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
-    if arguments.dry_run:
-        return not_written(arguments, output, len(source.operators))
-    return written(arguments, output)
 
 
 def not_written(arguments: Namespace, output: Output, operators: int, copies: Sequence[FileCopy] = ()) -> int:

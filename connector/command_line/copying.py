@@ -1,0 +1,56 @@
+"""Commands that write a snapshot elsewhere, as it is: cp, pin, relocate."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.edits import finished
+from pyspark_savepoint.command_line.files import located, not_written, written
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, planned_copies, relocate_snapshot
+from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.local.local_savepoint import open_savepoint
+
+
+def copy(arguments: Namespace, output: Output) -> int:
+    """Copy a snapshot with all of its files."""
+    if arguments.portable:
+        options: dict[str, Any] = read_options(arguments)
+        return finished(arguments, output, open_savepoint(arguments.path, **options), [])
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    target = located(arguments, arguments.target)
+    if arguments.dry_run:
+        copies = planned_copies(source, target, arguments.checkpoint_id)
+        return not_written(arguments, output, len(source.operators), copies)
+    copy_snapshot(source, target, arguments.checkpoint_id)
+    return written(arguments, output)
+
+
+def pin(arguments: Namespace, output: Output) -> int:
+    """Hold a snapshot with all of its files."""
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    target = located(arguments, arguments.target)
+    if arguments.dry_run:
+        copies = planned_copies(source, target, arguments.checkpoint_id)
+        return not_written(arguments, output, len(source.operators), copies)
+    held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
+    kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
+    output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
+    return written(arguments, output)
+
+
+def relocate(arguments: Namespace, output: Output) -> int:
+    """Write a savepoint whose files are those of a snapshot, at another prefix."""
+    # The handles are rewritten and none is opened, so that they may name any folder.
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
+    target = located(arguments, arguments.target)
+    old, new = arguments.old, arguments.new
+    given, number = absolute(arguments.path), arguments.checkpoint_id
+    relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
+    if arguments.dry_run:
+        return not_written(arguments, output, len(source.operators))
+    return written(arguments, output)
