@@ -56,7 +56,7 @@ def report(arguments: Namespace, output: Output) -> int:
         last=arguments.last,
         since=None if arguments.since is None else open_savepoint(arguments.since, **options),
         job=job,
-        flink=arguments.flink,
+        flink_version=arguments.flink,
         budgets=arguments.budget,
         show_keys=arguments.show_keys,
     )

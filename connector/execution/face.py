@@ -43,25 +43,26 @@ NAMES_HERE = {
 
 
 #: Names that arguments of verbs had before.
-FORMER = {"to": "reset", "types_from": "classes"}
+FORMER = {"df": "rows", "flink": "flink_version", "name": "state", "to": "reset", "types_from": "classes"}
 
 
 def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
-    """Let a verb without options answer a misspelt argument as an option is answered: with the nearest name.
+    """Let a verb answer a former argument with its new name, and without options a misspelt one with the nearest.
 
     A flag takes True and False only: ``lose_data="no"`` would be true.
     """
     code = verb.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     known = [name for name in names if name not in ("self", "cls")]
+    former = {name: new for name, new in FORMER.items() if new in known and name not in known}
+    has_options = code.co_flags & CO_VARKEYWORDS
     flags = {name for name, default in (verb.__kwdefaults__ or {}).items() if isinstance(default, bool)}
 
     @wraps(verb)
     def called(*args: P.args, **arguments: P.kwargs) -> A:
         for name, value in arguments.items():
-            if name not in names:
-                new = FORMER.get(name)
-                remedy = f"it is {new!r} now" if new in known else did_you_mean(name, known)
+            if name in former or not (has_options or name in names):
+                remedy = f"it is {former[name]!r} now" if name in former else did_you_mean(name, known)
                 raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=remedy)
             if name in flags and not isinstance(value, bool):
                 raise OptionError(
@@ -88,13 +89,11 @@ class Face(Generic[R, T]):
     _engine: Engine
 
     def __init_subclass__(cls) -> None:
-        """Let each verb with named arguments, and without options, answer one that is misspelt."""
+        """Let each verb with arguments answer one that is misspelt, or has a new name."""
         super().__init_subclass__()
         for name, verb in list(cls.__dict__.items()):
-            if isinstance(verb, FunctionType) and not name.startswith("_"):
-                code = verb.__code__
-                if code.co_kwonlyargcount and not code.co_flags & CO_VARKEYWORDS:
-                    setattr(cls, name, own_arguments(verb))
+            if isinstance(verb, FunctionType) and not name.startswith("_") and verb.__code__.co_argcount > 1:
+                setattr(cls, name, own_arguments(verb))
 
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
 

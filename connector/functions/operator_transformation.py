@@ -2,7 +2,7 @@
 
 ::
 
-    accounts = (OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("id")
+    accounts = (OperatorTransformation.bootstrap_with(rows).assign_timestamps("ts").key_by("id")
                 .transform(AccountBootstrapper()))
     Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write(path)
     pyspark_savepoint.create(max_parallelism=128).with_operator("accounts", accounts).write(path)  # of Arrow
@@ -73,25 +73,25 @@ class OperatorTransformation:
 
     Example::
 
-        accounts = (OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("id")
+        accounts = (OperatorTransformation.bootstrap_with(rows).assign_timestamps("ts").key_by("id")
                     .transform(AccountBootstrapper()))
         Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write("/savepoints/new")
     """
 
     @overload
     @staticmethod
-    def bootstrap_with(df: DataFrame) -> OneInputTransformation[DataFrame]: ...  # type: ignore[overload-overlap]
+    def bootstrap_with(rows: DataFrame) -> OneInputTransformation[DataFrame]: ...  # type: ignore[overload-overlap]
 
     @overload
     @staticmethod
-    def bootstrap_with(df: ArrowStream) -> OneInputTransformation[LocalTable]: ...
+    def bootstrap_with(rows: ArrowStream) -> OneInputTransformation[LocalTable]: ...
 
     @staticmethod
-    def bootstrap_with(df: Any) -> OneInputTransformation[Any]:
+    def bootstrap_with(rows: Any) -> OneInputTransformation[Any]:
         """Start a transformation of rows.
 
         Args:
-            df: The records: a DataFrame for a savepoint with Spark. For one without it, a ``pyarrow.Table``, a
+            rows: The records: a DataFrame for a savepoint with Spark. For one without it, a ``pyarrow.Table``, a
                 ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot. Functions get each
                 row as a Row with these columns.
 
@@ -99,7 +99,7 @@ class OperatorTransformation:
             The transformation, without key.
 
         Raises:
-            OptionError: If ``df`` is none of these.
+            OptionError: If ``rows`` is none of these.
 
         Example::
 
@@ -108,16 +108,16 @@ class OperatorTransformation:
             pyspark_savepoint.create().with_operator("accounts", accounts).write("/savepoints/new")
 
         """
-        engine = _engine_of(df)
-        rows = engine.rows(df)
-        if rows is None:
+        engine = _engine_of(rows)
+        records = engine.rows(rows)
+        if records is None:
             raise OptionError(
                 "records must be given as a DataFrame of Spark, or without Spark as rows of Arrow",
                 expected=f"a DataFrame, or {engine.rows_are}",
-                found=type_name(df),
+                found=type_name(rows),
                 remedy="bootstrap_with(spark.createDataFrame(...)), or bootstrap_with(pyarrow.table({...}))",
             )
-        return OneInputTransformation(engine, rows, tuple(rows.schema.names))
+        return OneInputTransformation(engine, records, tuple(records.schema.names))
 
 
 def _engine_of(records: Any) -> Engine:
@@ -138,7 +138,7 @@ class OneInputTransformation(StateTransformation, Generic[T]):
 
     Example::
 
-        offsets = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").transform(Offsets())
+        offsets = OperatorTransformation.bootstrap_with(rows).assign_timestamps("ts").transform(Offsets())
         savepoint.with_operator("orders-source", offsets)
 
     """
@@ -327,7 +327,7 @@ class KeyedTransformation(StateTransformation, Generic[T]):
 
     Example::
 
-        keyed = OperatorTransformation.bootstrap_with(df).key_by("id")
+        keyed = OperatorTransformation.bootstrap_with(rows).key_by("id")
         savepoint.with_operator("accounts", keyed.transform(AccountBootstrapper()))
 
     """
@@ -435,7 +435,7 @@ class KeyedTransformation(StateTransformation, Generic[T]):
 
         Example::
 
-            OperatorTransformation.bootstrap_with(df).key_by("id").process(Sum(), "id long, total long").show()
+            OperatorTransformation.bootstrap_with(rows).key_by("id").process(Sum(), "id long, total long").show()
 
         """
         expect_function(function, KeyedProcessFunction)

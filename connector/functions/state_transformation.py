@@ -23,7 +23,7 @@ class StateTransformation(ABC):
 
     Example::
 
-        accounts = (OperatorTransformation.bootstrap_with(df).key_by("id").set_max_parallelism(512)
+        accounts = (OperatorTransformation.bootstrap_with(rows).key_by("id").set_max_parallelism(512)
                     .transform(AccountBootstrapper()))
 
     """

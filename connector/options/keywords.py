@@ -173,18 +173,23 @@ class OperatorStateOptions(TypeOptions, StoreOptions, total=False):
     flink_version: str
 
 
-class KeyedStateOptions(OperatorStateOptions, KeyOptions, total=False):
-    """Options of a write of keyed state, windows or timers."""
+class KeyedRowsOptions(OperatorStateOptions, KeyOptions, total=False):
+    """Options of a write of rows by key, whatever says which states they are."""
 
-    state: Names
     states: ByColumn
     ttl: bool | Names
     compression: Literal["none", "snappy"]
     sort_memory: Size
 
 
-class ReplacedStateOptions(KeyedStateOptions, total=False):
-    """Options of a write that replaces one state."""
+class KeyedStateOptions(KeyedRowsOptions, total=False):
+    """Options of a write of keyed state, windows or timers."""
+
+    state: Names
+
+
+class ReplacedStateOptions(KeyedRowsOptions, total=False):
+    """Options of a write that replaces the states that it names."""
 
     key: Names
     kind: Literal["list", "union", "broadcast"]
@@ -208,6 +213,10 @@ class NewKeyOptions(TypeOptions, StoreOptions, total=False):
     sort_memory: Size
 
 
+class WriteOptions(KeyedStateOptions, ReplacedStateOptions, total=False):
+    """All options of a write but its path, table and operator."""
+
+
 # -- functions over records -----------------------------------------------------------------------------------
 
 
@@ -224,6 +233,4 @@ class BootstrapOptions(TypedDict, total=False):
 
 
 #: The names of all options in snake case.
-KEYWORDS = frozenset(
-    name for kinds in (ReadOptions, ReplacedStateOptions, BootstrapOptions) for name in kinds.__annotations__
-)
+KEYWORDS = frozenset(name for kinds in (ReadOptions, WriteOptions, BootstrapOptions) for name in kinds.__annotations__)

@@ -46,7 +46,7 @@ LOW_32 = 0xFFFFFFFF
 
 
 def key_by(
-    df: DataFrame,
+    rows: DataFrame,
     *keys: str,
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,
     parallelism: int | None = None,
@@ -59,7 +59,7 @@ def key_by(
     depends on it. Flink: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
 
     Args:
-        df: The rows.
+        rows: The rows.
         *keys: The columns of the key. Several form a composite key.
         max_parallelism: The job's max parallelism, the number of key groups: 1 to 32768.
         parallelism: The number of partitions, so of subtasks. By default the number of tasks that the session runs at a
@@ -86,10 +86,10 @@ def key_by(
     """
     texts = to_options(options)
     if hash_code is not None:
-        df = with_hashed_key_groups(df, keys, hash_code, max_parallelism)
+        rows = with_hashed_key_groups(rows, keys, hash_code, max_parallelism)
         texts["keyGroup"] = HASHED_KEY_GROUP
-    spec = replace(parse_spec(located_types(partial(located, df.sparkSession), texts)), key=keys)
-    return by_key(df, spec, max_parallelism, parallelism)
+    spec = replace(parse_spec(located_types(partial(located, rows.sparkSession), texts)), key=keys)
+    return by_key(rows, spec, max_parallelism, parallelism)
 
 
 def with_hashed_key_groups(

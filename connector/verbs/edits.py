@@ -118,7 +118,7 @@ class Edits(Face[R, T]):
                 found=type_name(source),
                 remedy=self._engine.make_rows
                 if isinstance(source, dict | list | tuple)
-                else "OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
+                else "OperatorTransformation.bootstrap_with(rows).key_by('id').transform(function); windows end with "
                 "reduce, aggregate or process",
             )
         else:
@@ -314,7 +314,7 @@ class Edits(Face[R, T]):
     def with_window_state(
         self,
         uid: OperatorRef,
-        df: R,
+        rows: R,
         *,
         key: str | Sequence[str] | None = None,
         **options: Unpack[KeyedStateOptions],
@@ -328,7 +328,7 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            df: One row per key and window: the key, ``window``, and a column for each state. For sessions,
+            rows: One row per key and window: the key, ``window``, and a column for each state. For sessions,
                 ``state_window`` is the window under which Flink keeps the contents. Without it that is ``window``.
             key: The column of the key, or several of a composite key. By default ``key``.
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
@@ -347,12 +347,14 @@ class Edits(Face[R, T]):
             copied = sp.with_operator("copy").with_window_state("copy", windows).with_timers("copy", timers)
 
         """
-        return self._changed(uid, lambda plan: add_table(self._engine, plan, df, WINDOW_STATE, {"key": key, **options}))
+        return self._changed(
+            uid, lambda plan: add_table(self._engine, plan, rows, WINDOW_STATE, {"key": key, **options})
+        )
 
     def with_timers(
         self,
         uid: OperatorRef,
-        df: R,
+        rows: R,
         *,
         key: str | Sequence[str] | None = None,
         **options: Unpack[KeyedStateOptions],
@@ -361,7 +363,7 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            df: One row per timer: the key, ``timestamp`` (a long of milliseconds, or a TIMESTAMP), ``domain``
+            rows: One row per timer: the key, ``timestamp`` (a long of milliseconds, or a TIMESTAMP), ``domain``
                 (``event`` or ``processing``), optionally ``service``, and for timers of windows ``namespace``.
             key: The column of the key, or several of a composite key. By default ``key``.
             **options: Options of a write. ``state`` lists the timer services, by default ``user-timers``.
@@ -379,15 +381,15 @@ class Edits(Face[R, T]):
             sp.with_timers("accounts", df.selectExpr(*columns), key="id")
 
         """
-        return self._changed(uid, lambda plan: add_table(self._engine, plan, df, TIMERS, {"key": key, **options}))
+        return self._changed(uid, lambda plan: add_table(self._engine, plan, rows, TIMERS, {"key": key, **options}))
 
-    def with_list_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+    def with_list_state(self, uid: OperatorRef, state: str, rows: R, **options: Unpack[OperatorStateOptions]) -> Self:
         """Add a list state to an operator. A job splits its elements over the subtasks.
 
         Args:
             uid: The operator.
-            name: The name of the state.
-            df: Column ``value``, one row per element.
+            state: The name of the state.
+            rows: Column ``value``, one row per element.
             **options: Options of a write, such as ``types``.
 
         Returns:
@@ -402,15 +404,15 @@ class Edits(Face[R, T]):
             sp.with_list_state("warehouse-export", "sent_orders", df, types={"value": "LONG"})
 
         """
-        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, LIST, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, LIST, state, rows, options))
 
-    def with_union_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+    def with_union_state(self, uid: OperatorRef, state: str, rows: R, **options: Unpack[OperatorStateOptions]) -> Self:
         """Add a union list state to an operator. A job gives all elements to every subtask.
 
         Args:
             uid: The operator.
-            name: The name of the state.
-            df: Column ``value``, one row per element.
+            state: The name of the state.
+            rows: Column ``value``, one row per element.
             **options: Options of a write, such as ``types``.
 
         Returns:
@@ -425,15 +427,17 @@ class Edits(Face[R, T]):
             sp.with_union_state("orders-source", "positions", df, types={"value": "TUPLE<STRING, LONG>"})
 
         """
-        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, UNION, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, UNION, state, rows, options))
 
-    def with_broadcast_state(self, uid: OperatorRef, name: str, df: R, **options: Unpack[OperatorStateOptions]) -> Self:
+    def with_broadcast_state(
+        self, uid: OperatorRef, state: str, rows: R, **options: Unpack[OperatorStateOptions]
+    ) -> Self:
         """Add a broadcast state to an operator.
 
         Args:
             uid: The operator.
-            name: The name of the state.
-            df: Columns ``key`` and ``value``, one row per entry.
+            state: The name of the state.
+            rows: Columns ``key`` and ``value``, one row per entry.
             **options: Options of a write, such as ``types``.
 
         Returns:
@@ -448,20 +452,20 @@ class Edits(Face[R, T]):
             sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
 
         """
-        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, BROADCAST, name, df, options))
+        return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, BROADCAST, state, rows, options))
 
     def with_state(
-        self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[ReplacedStateOptions]
+        self, uid: OperatorRef, state: str | Sequence[str], rows: R, **options: Unpack[ReplacedStateOptions]
     ) -> Self:
         """Replace states of an operator, or add them. Other states and timers stay byte for byte.
 
-        A key that ``df`` does not contain loses the state. To keep those keys, use :meth:`update_state`. A replaced
+        A key that ``rows`` does not contain loses the state. To keep those keys, use :meth:`update_state`. A replaced
         state keeps its type unless option ``types`` changes it. Operator state is replaced by its name, too.
 
         Args:
             uid: The operator.
-            name: The name of the state, or a list of several.
-            df: The key and the state as they are read. The state's column has its name, or is the only one beside the
+            state: The name of the state, or a list of several.
+            rows: The key and the state as they are read. The state's column has its name, or is the only one beside the
                 key. Several states have a column each, which is NULL where a key has no such state.
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
@@ -478,10 +482,10 @@ class Edits(Face[R, T]):
             sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: add_states(self._engine, plan, name, df, options))
+        return self._changed(uid, lambda plan: add_states(self._engine, plan, state, rows, options))
 
     def update_state(
-        self, uid: OperatorRef, name: str | Sequence[str], df: R, **options: Unpack[UpdatedStateOptions]
+        self, uid: OperatorRef, state: str | Sequence[str], rows: R, **options: Unpack[UpdatedStateOptions]
     ) -> Self:
         """Update states of an operator by rows. Other keys keep what they have, byte for byte.
 
@@ -491,9 +495,9 @@ class Edits(Face[R, T]):
 
         Args:
             uid: The operator.
-            name: The name of a keyed or broadcast state, or a list of several.
-            df: The key and the state as they are read, with a row for each key that changes. The state's column has its
-                name, or is the only one beside the key. Several states have a column each.
+            state: The name of a keyed or broadcast state, or a list of several.
+            rows: The key and the state as they are read, with a row for each key that changes. The state's column has
+                its name, or is the only one beside the key. Several states have a column each.
             **options: Options of a write: ``key``, ``keyGroup``, ``sortMemory``, ``classes``, ``kryoTypes``.
 
         Returns:
@@ -511,14 +515,14 @@ class Edits(Face[R, T]):
             sp.update_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: add_states(self._engine, plan, name, df, options, updates=True))
+        return self._changed(uid, lambda plan: add_states(self._engine, plan, state, rows, options, updates=True))
 
-    def remove_state(self, uid: OperatorRef, name: str) -> Self:
+    def remove_state(self, uid: OperatorRef, state: str) -> Self:
         """Remove one state of an operator, or the timers of one timer service.
 
         Args:
             uid: The operator.
-            name: The name of the state or timer service.
+            state: The name of the state or timer service.
 
         Returns:
             The savepoint without the state, not written yet.
@@ -532,7 +536,7 @@ class Edits(Face[R, T]):
             sp.remove_state("accounts", "profile").write("/savepoints/without-profiles")
 
         """
-        return self._changed(uid, lambda plan: with_states(plan).without_state(name))
+        return self._changed(uid, lambda plan: with_states(plan).without_state(state))
 
     def rename_state(self, uid: OperatorRef, old: str, new: str) -> Self:
         """Rename one state, or one timer service, of an operator.
@@ -878,12 +882,12 @@ class Edits(Face[R, T]):
         return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
 
     @own_arguments
-    def with_coordinator_state(self, uid: OperatorRef, state: bytes | None) -> Self:
+    def with_coordinator_state(self, uid: OperatorRef, data: bytes | None) -> Self:
         """Replace the state of an operator's coordinator, or remove it, with a warning of what that does.
 
         Args:
             uid: The operator.
-            state: The bytes, as table ``coordinator_state`` has them. None removes the state.
+            data: The bytes, as table ``coordinator_state`` has them. None removes the state.
 
         Returns:
             The savepoint with the state, not written yet.
@@ -898,7 +902,7 @@ class Edits(Face[R, T]):
         """
         from pyspark_savepoint.plan.connector_changes import with_coordinator
 
-        return self._changed(uid, lambda plan: with_coordinator(plan, state))
+        return self._changed(uid, lambda plan: with_coordinator(plan, data))
 
     # -- sinks and older sources --------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Migrations(Face[R, T]):
 
     def check_migration(
         self,
-        flink: str,
+        flink_version: str,
         *,
         classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
         types: Mapping[str, str] | None = None,
@@ -90,7 +90,7 @@ class Migrations(Face[R, T]):
         its own for lists, maps and sets. All values that Kryo wrote are read, by Spark's tasks or in this process.
 
         Args:
-            flink: The release to migrate to, such as ``2.3``.
+            flink_version: The release to migrate to, such as ``2.3``.
             classes: Jars and folders of the new job's class files, which are parsed, not loaded. Every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken, or its path.
@@ -111,13 +111,18 @@ class Migrations(Face[R, T]):
 
         """
         migration = self.migrate(
-            flink, classes=classes, types=types, types_from=types_from, kryo_types=kryo_types, parallelism=parallelism
+            flink_version,
+            classes=classes,
+            types=types,
+            types_from=types_from,
+            kryo_types=kryo_types,
+            parallelism=parallelism,
         )
         return migration.check()
 
     def migrate(
         self,
-        flink: str,
+        flink_version: str,
         *,
         classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
         types: Mapping[str, str] | None = None,
@@ -132,7 +137,7 @@ class Migrations(Face[R, T]):
         Values and serializer snapshots that must change are rewritten. All else is copied as bytes.
 
         Args:
-            flink: The release to migrate to, such as ``2.3``.
+            flink_version: The release to migrate to, such as ``2.3``.
             classes: Jars and folders of the new job's class files, which are parsed, not loaded. Every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken, or its path.
@@ -155,7 +160,7 @@ class Migrations(Face[R, T]):
         """
         migration = migration_of(
             self._snapshot(),
-            flink,
+            flink_version,
             classes=classes,
             types=types,
             types_from=None if types_from is None else snapshot_of(self._other(types_from)),

@@ -221,7 +221,7 @@ class Summaries(Tables[R, T]):
         last: int | None = None,
         since: Face[R, T] | str | PathLike[str] | None = None,
         job: Job | Face[R, T] | None = None,
-        flink: str | None = None,
+        flink_version: str | None = None,
         budgets: str | Mapping[str, str | float] | None = None,
         show_keys: bool = False,
     ) -> str:
@@ -237,7 +237,7 @@ class Summaries(Tables[R, T]):
             last: How many of these snapshots, 2 or more. The newest 50 by default.
             since: An older snapshot of the job, or its path: what differs is shown.
             job: The new job, as in :meth:`check_restore`: whether it would restore the snapshot is shown.
-            flink: A release of Flink, such as ``2.3``: what a migration to it does is shown.
+            flink_version: A release of Flink, such as ``2.3``: what a migration to it does is shown.
             budgets: Limits of the findings, as in :meth:`doctor`.
             show_keys: Whether values of keys are shown.
 
@@ -250,7 +250,7 @@ class Summaries(Tables[R, T]):
 
         Example::
 
-            sp.report("report.html", folder="/checkpoints/7d2e", flink="2.3")
+            sp.report("report.html", folder="/checkpoints/7d2e", flink_version="2.3")
 
         """
         from pyspark_savepoint.doctor.doctor import Budgets
@@ -262,15 +262,15 @@ class Summaries(Tables[R, T]):
                 "argument 'last' is for the snapshots of a folder", remedy="give 'folder', or leave it out"
             )
         snapshot = self._snapshot()
-        if flink is not None:
-            migration_of(snapshot, flink)  # refuses a release that is not known
+        if flink_version is not None:
+            migration_of(snapshot, flink_version)  # refuses a release that is not known
         older = None if since is None else self._other(since)
         history: Sequence[SnapshotInfo] = ()
         if folder is not None:
             newest = MOST_SNAPSHOTS if last is None else last
             history = history_of(snapshot, self._engine.located(folder), self.options, newest)
         described = snapshot_of(job) if isinstance(job, Face) else job
-        asked = Asked(history, older, described, flink, Budgets.parse(budgets), show_keys)
+        asked = Asked(history, older, described, flink_version, Budgets.parse(budgets), show_keys)
         target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
             page = page_of(self, asked)

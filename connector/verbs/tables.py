@@ -234,7 +234,7 @@ class Tables(Face[R, T]):
     def list_state(
         self,
         uid: OperatorRef,
-        name: str,
+        state: str,
         value_type: str | TypeSerializer | None = None,
         **options: Unpack[TableOptions],
     ) -> T:
@@ -242,7 +242,7 @@ class Tables(Face[R, T]):
 
         Args:
             uid: The operator.
-            name: The name of the state.
+            state: The name of the state.
             value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it. It
                 is compared with that in the savepoint. Not needed.
             **options: Options of a read.
@@ -260,7 +260,7 @@ class Tables(Face[R, T]):
             sp.list_state("warehouse-export", "pending_orders")
 
         """
-        return self._typed(uid, name, options, value=value_type)
+        return self._typed(uid, state, options, value=value_type)
 
     #: The name in Flink: ``SavepointReader#readListState``.
     read_list_state = list_state
@@ -268,7 +268,7 @@ class Tables(Face[R, T]):
     def union_state(
         self,
         uid: OperatorRef,
-        name: str,
+        state: str,
         value_type: str | TypeSerializer | None = None,
         **options: Unpack[TableOptions],
     ) -> T:
@@ -276,7 +276,7 @@ class Tables(Face[R, T]):
 
         Args:
             uid: The operator.
-            name: The name of the state.
+            state: The name of the state.
             value_type: The type of its elements, in Flink's notation or as a serializer, as Flink's method takes it. It
                 is compared with that in the savepoint. Not needed.
             **options: Options of a read.
@@ -294,7 +294,7 @@ class Tables(Face[R, T]):
             sp.union_state("orders-source", "topic-partition-offset-states")
 
         """
-        return self._typed(uid, name, options, value=value_type)
+        return self._typed(uid, state, options, value=value_type)
 
     #: The name in Flink: ``SavepointReader#readUnionState``.
     read_union_state = union_state
@@ -302,7 +302,7 @@ class Tables(Face[R, T]):
     def broadcast_state(
         self,
         uid: OperatorRef,
-        name: str,
+        state: str,
         key_type: str | TypeSerializer | None = None,
         value_type: str | TypeSerializer | None = None,
         **options: Unpack[TableOptions],
@@ -311,7 +311,7 @@ class Tables(Face[R, T]):
 
         Args:
             uid: The operator.
-            name: The name of the state.
+            state: The name of the state.
             key_type: The type of its keys, in Flink's notation or as a serializer, as Flink's method takes it: it is
                 compared with that in the savepoint. Not needed.
             value_type: The same of its values.
@@ -330,7 +330,7 @@ class Tables(Face[R, T]):
             sp.broadcast_state("currency-converter", "rates")
 
         """
-        return self._typed(uid, name, options, key=key_type, value=value_type)
+        return self._typed(uid, state, options, key=key_type, value=value_type)
 
     #: The name in Flink: ``SavepointReader#readBroadcastState``.
     read_broadcast_state = broadcast_state

@@ -119,7 +119,7 @@ def test_keyword_types_have_the_options_that_are_parsed() -> None:
     assert set(keywords.ReadOptions.__annotations__) == read - {"path"} - of_streams
     of_the_call = {"path", "uid", "uid_hash", "operator_name", "table"}
     of_data_source = {"drop", "retention", "py_types"}
-    assert set(keywords.ReplacedStateOptions.__annotations__) == write - of_the_call - of_data_source
+    assert set(keywords.WriteOptions.__annotations__) == write - of_the_call - of_data_source
     assert set(keywords.BootstrapOptions.__annotations__) == names_of(ProcessingOptions)
 
 
@@ -127,7 +127,7 @@ def test_keyword_types_have_the_options_that_are_parsed() -> None:
     ("options", "keyword_type"),
     [
         (SavepointReadOptions, keywords.ReadOptions),
-        (SavepointWriteOptions, keywords.ReplacedStateOptions),
+        (SavepointWriteOptions, keywords.WriteOptions),
         (ProcessingOptions, keywords.BootstrapOptions),
     ],
     ids=["read", "write", "functions"],

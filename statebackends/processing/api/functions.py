@@ -168,7 +168,7 @@ class KeyedStateBootstrapFunction(RichFunction, ABC):
             def process_element(self, value, ctx):
                 self.total.update((self.total.value() or 0) + value.amount)
 
-        accounts = OperatorTransformation.bootstrap_with(df).key_by("id").transform(AccountBootstrapper())
+        accounts = OperatorTransformation.bootstrap_with(rows).key_by("id").transform(AccountBootstrapper())
     """
 
     @abstractmethod
@@ -200,7 +200,7 @@ class KeyedProcessFunction(RichFunction, ABC):
             def on_timer(self, timestamp, ctx):
                 yield ctx.get_current_key(), self.total.value()
 
-        OperatorTransformation.bootstrap_with(df).key_by("id").process(Sum(), "id long, total long")
+        OperatorTransformation.bootstrap_with(rows).key_by("id").process(Sum(), "id long, total long")
     """
 
     @abstractmethod

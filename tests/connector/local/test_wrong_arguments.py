@@ -54,7 +54,12 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.with_operator("x", key="id"), "'key' cannot apply"),
     (lambda sp: sp.with_operator("x", compression="snappy"), "'compression' cannot apply"),
     (lambda sp: sp.remove_operator("accounts").with_operator("accounts", sp, name="A"), "'name' cannot apply"),
-    (lambda sp: sp.with_state("accounts", "total", ROW, state="total"), "'state' cannot be given here"),
+    (lambda sp: sp.with_state("accounts", "total", ROW, table="timers"), "'table' cannot be given here"),  # type: ignore[call-arg]
+    (lambda sp: sp.with_state("accounts", name="total", rows=ROW), "no argument 'name'\n  to do: it is 'state' now"),  # type: ignore[call-arg]
+    (lambda sp: sp.with_timers("accounts", df=ROW), "no argument 'df'\n  to do: it is 'rows' now"),  # type: ignore[call-arg]
+    (lambda sp: sp.migrate(flink="2.3"), "no argument 'flink'\n  to do: it is 'flink_version' now"),  # type: ignore[call-arg]
+    (lambda sp: sp.with_offsets(to="latest"), "no argument 'to'\n  to do: it is 'reset' now"),  # type: ignore[call-arg]
+    (lambda sp: sp.remove_state("accounts", nme="x"), "no argument 'nme'"),  # type: ignore[call-arg]
     (lambda sp: sp.with_list_state("accounts", "s", VALUES, max_parallelism=8), "'maxParallelism' differs"),
     (lambda sp: sp.with_list_state("accounts", "s", VALUES, compression="snappy"), "is never compressed"),  # type: ignore[call-arg]
     (lambda _: create_savepoint(max_parallelism="x"), "max parallelism is a whole number"),  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ class Pages:
         return self.seen("shop", heading, pyspark_savepoint.open(SHOP))
 
     def of_kryo(self, heading: str) -> Seen:
-        return self.seen("kryo", heading, self.kryo, flink="2.3")
+        return self.seen("kryo", heading, self.kryo, flink_version="2.3")
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +332,7 @@ def test_no_column_is_out_of_sight(pages: Pages) -> None:
 
 
 def test_the_release_is_that_of_the_new_job_too(pages: Pages) -> None:
-    seen = pages.seen("release", "Would the job restore it?", pages.kryo, job=pages.kryo, flink="2.3")
+    seen = pages.seen("release", "Would the job restore it?", pages.kryo, job=pages.kryo, flink_version="2.3")
     kryo = pages.kryo._snapshot()
     rows: list[dict[str, Any]] = check_snapshot(kryo, kryo, flink_version="2.3").to_arrow().to_pylist()
     assert {row["verdict"] for row in rows} != {"restores"}

@@ -42,7 +42,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def of_shop(room: Path) -> Path:
     shop = pyspark_savepoint.open(SHOP)
-    return Path(shop.report(room / "shop.html", since=SHOP, job=shop, flink="1.20"))
+    return Path(shop.report(room / "shop.html", since=SHOP, job=shop, flink_version="1.20"))
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +295,10 @@ def test_keyboard_and_screen_readers(page: Page, of_history: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "problem"),
-    [({"last": 3}, "'last' is for the snapshots of a folder"), ({"flink": "9.9"}, "the Flink release is not known")],
+    [
+        ({"last": 3}, "'last' is for the snapshots of a folder"),
+        ({"flink_version": "9.9"}, "the Flink release is not known"),
+    ],
 )
 def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
@@ -308,7 +311,7 @@ def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, A
 
 def test_tasks_of_spark_count_the_same(spark: SparkSession, room: Path, of_shop: Path, of_history: Path) -> None:
     shop = Savepoint.load(spark, SHOP)
-    pages = [(shop.report(room / "spark.html", since=SHOP, job=shop, flink="1.20"), of_shop)]
+    pages = [(shop.report(room / "spark.html", since=SHOP, job=shop, flink_version="1.20"), of_shop)]
     folder = re.search(r"<dt>path</dt><dd>(.*)/chk-13</dd>", of_history.read_text("utf-8"))
     assert folder is not None
     newest = Savepoint.load(spark, f"{folder[1]}/chk-13", allow_outside=True)
