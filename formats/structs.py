@@ -632,7 +632,7 @@ class OneOf(Encoding[T]):
 
     def _compile(self) -> None:
         if self._has_none:
-            self._readers[0] = lambda *_: None  # type: ignore[assignment]
+            self._readers[0] = lambda *_: None  # type: ignore[assignment]  # None is a value of T here
             self._writers[type(None)] = 0, lambda *_: None, None
         for tag, one in self.types.items():
             encoding: Encoding[Any] = of(one).at(tag)

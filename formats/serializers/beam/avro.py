@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.serializers.beam.parts import (
     ReadOnly,
     decode_framed,
     read_varints,
+    refuse_to_write,
 )
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part, expect_few_empty
 
@@ -143,7 +144,7 @@ class BinaryRecord(Fields):
         return f"AVRO<{self.name}>"
 
     def sizes(self, column: pa.Array) -> Longs:
-        return ReadOnly.sizes(self, column)  # type: ignore[arg-type]
+        refuse_to_write(self.flink_type)
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ class BinaryBlocks(AvroBlocks):
         return counts
 
     def sizes(self, column: pa.Array) -> Longs:
-        return ReadOnly.sizes(self, column)  # type: ignore[arg-type]
+        refuse_to_write(self.flink_type)
 
 
 def is_empty(part: Part) -> bool:

@@ -20,7 +20,7 @@ Instants are BIGINT milliseconds, because Beam's first and last ones are beyond 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -278,6 +278,11 @@ class Nothing(Leaf):
         """Write nothing."""
 
 
+def refuse_to_write(flink_type: str) -> NoReturn:
+    """Raise UndecodableStateError: values are read only."""
+    raise UndecodableStateError(f"values of {flink_type} are not written, because Beam has several forms of them")
+
+
 class ReadOnly:
     """Part that is read, and not written."""
 
@@ -290,9 +295,7 @@ class ReadOnly:
         return UNKNOWN
 
     def sizes(self, column: pa.Array) -> Longs:
-        raise UndecodableStateError(
-            f"values of {self.flink_type} are not written, because Beam has several forms of them"
-        )
+        refuse_to_write(self.flink_type)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         self.sizes(column)
