@@ -89,7 +89,18 @@ class _ByVersion(Encoding[T]):
         return self._compile(version)
 
 
-I8 = Encoding(DataInputView.read_i8, lambda out, value: out.write(_struct.pack(">b", value)), 1)
+def number(code: str) -> Encoding[int]:
+    """Return the encoding of a number with a code of module ``struct``."""
+    form = _struct.Struct(code)
+
+    def read(view: DataInputView, what: str) -> int:
+        value: int = form.unpack(view.read(form.size, what))[0]
+        return value
+
+    return Encoding(read, lambda out, value: out.write(form.pack(value)), form.size)
+
+
+I8, U32, LE_I32, LE_U32, LE_I64 = map(number, (">b", ">I", "<i", "<I", "<q"))
 U8 = Encoding(DataInputView.read_u8, DataOutputView.write_u8, 1)
 I16 = Encoding(DataInputView.read_i16, DataOutputView.write_i16, 2)
 I32 = Encoding(DataInputView.read_i32, DataOutputView.write_i32, 4)
@@ -97,6 +108,8 @@ I64 = Encoding(DataInputView.read_i64, DataOutputView.write_i64, 8)
 BOOL = Encoding(DataInputView.read_bool, DataOutputView.write_bool, 1)
 UTF = Encoding(DataInputView.read_utf, DataOutputView.write_utf, 2)
 BLOB = Encoding(DataInputView.read_blob, DataOutputView.write_blob, 4)
+#: All bytes that are left.
+REST = Encoding(lambda view, what: view.read(view.remaining, what), DataOutputView.write, 0)
 
 
 def _read_longs(view: DataInputView, what: str) -> tuple[int, ...]:
@@ -207,7 +220,17 @@ def optional(encoding: Encoding[T], flag: Encoding[Any] = BOOL, asked: str = "")
     return _ByVersion(compiled)
 
 
-def many(encoding: Encoding[T]) -> Encoding[tuple[T, ...]]:
+def _read_count(count: Encoding[int], view: DataInputView, what: str, each: int, called: str = "") -> int:
+    """Read a number of items of at least ``each`` bytes; it is limited by the remaining bytes."""
+    start, value = view.position, count.read(view, called or f"the number of {what}")
+    most = view.remaining // each
+    if not 0 <= value <= most:
+        view.position = start
+        view.fail(f"a number of {what} from 0 to {most}", value)
+    return value
+
+
+def many(encoding: Encoding[T], number_of: Encoding[int] = I32) -> Encoding[tuple[T, ...]]:
     """Return the encoding of a count and values."""
 
     def compiled(version: int) -> Encoding[tuple[T, ...]]:
@@ -215,15 +238,16 @@ def many(encoding: Encoding[T]) -> Encoding[tuple[T, ...]]:
         read_one, write_one = inner.read, inner.write
 
         def read(view: DataInputView, what: str) -> tuple[T, ...]:
-            count = view.read_count(what, each=inner.least or 1)
+            each = inner.least or 1
+            count = view.read_count(what, each) if number_of is I32 else _read_count(number_of, view, what, each)
             return tuple([read_one(view, what) for _ in range(count)]) if count else ()
 
         def write(out: DataOutputView, values: tuple[T, ...]) -> None:
-            out.write_i32(len(values))
+            number_of.write(out, len(values))
             for value in values:
                 write_one(out, value)
 
-        return Encoding(read, write, 4, ((), 4))
+        return Encoding(read, write, number_of.least, ((), number_of.least))
 
     return _ByVersion(compiled)
 
@@ -247,19 +271,26 @@ def distinct(encoding: Encoding[tuple[T, ...]], key: Callable[[T], Hashable], ex
     return _ByVersion(compiled)
 
 
-def sized(encoding: Encoding[T], what: str) -> Encoding[T]:
-    """Return the encoding of a length in bytes, and a value of exactly this length."""
+def sized(encoding: Encoding[T], what: str = "", length: Encoding[int] = I32) -> Encoding[T]:
+    """Return the encoding of a length in bytes, and a value of exactly this length; ``what`` is what errors call it."""
 
     def compiled(version: int) -> Encoding[T]:
         inner = encoding.at(version)
 
         def read(view: DataInputView, called: str) -> T:
-            part_of = view.sub_view(view.read_count(f"bytes of {what}"), what)
+            name = what or called
+            count = _read_count(length, view, f"bytes of {name}", 1, f"the length of {name}")
+            part_of = view.sub_view(count, name)
             value = inner.read(part_of, called)
-            part_of.expect_end(what)
+            part_of.expect_end(name)
             return value
 
-        return Encoding(read, lambda out, value: out.write_blob(inner.bytes(value)), 4 + inner.least)
+        def write(out: DataOutputView, value: T) -> None:
+            data = inner.bytes(value)
+            length.write(out, len(data))
+            out.write(data)
+
+        return Encoding(read, write, length.least + inner.least)
 
     return _ByVersion(compiled)
 

@@ -18,7 +18,7 @@ transaction is aborted on restore, the pending ones are committed. Flink:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -36,82 +36,50 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     BLOB,
-    I32,
-    I64,
-    U32,
-    Codec,
-    Coded,
-    CountedList,
-    Optional,
+    Layouts,
     Record,
-    Sized,
-    Versioned,
-    encoded,
     reader,
+    versioned,
+    versioned_list,
+    words,
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
+from pyspark_savepoint.formats.structs import I32, I64, U32, constant, many, optional
 
 MAGIC, GLOBAL_MAGIC = 0xB91F252C, 0xB91F252B
 RECEIVED, RETRY, FAILED, COMMITTED = "RECEIVED", "RETRY", "FAILED", "COMMITTED"
 STATES = MappingProxyType({0: RECEIVED, 1: RETRY, 2: FAILED, 3: COMMITTED})
 
 
-@dataclass(frozen=True)
-class VersionedList:
-    """``SimpleVersionedListSerializer``: the version of all parts, and the parts with their lengths."""
-
-    parts: Mapping[int, Codec]
-
-    def read(self, view: DataInputView, what: str) -> dict[str, Any]:
-        start, version = view.position, view.read_i32(f"the version of {what}")
-        if version not in self.parts:
-            view.position = start
-            view.fail(f"version {', '.join(map(str, self.parts))} of {what}", version)
-        return {"version": version, "items": CountedList(Sized(self.parts[version])).read(view, what)}
-
-    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
-        view.write_i32(value["version"])
-        CountedList(Sized(self.parts[value["version"]])).write(view, value["items"])
-
-
-class BytesList:
-    """List of payloads of the connector, in any version, kept as bytes."""
-
-    def read(self, view: DataInputView, what: str) -> dict[str, Any]:
-        version = view.read_i32(f"the version of {what}")
-        return {"version": version, "items": CountedList(BLOB).read(view, what)}
-
-    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
-        view.write_i32(value["version"])
-        CountedList(BLOB).write(view, value["items"])
-
-
-REQUEST = Record(version=I32, committable=BLOB, retries=I32, state=Coded(STATES))
-REQUESTS = VersionedList({0: REQUEST})
-SUBTASKS = VersionedList(
+BYTES_LIST = Record(version=I32, items=many(BLOB))
+REQUEST = Record(version=I32, committable=BLOB, retries=I32, state=words(STATES))
+REQUESTS = versioned_list({0: REQUEST})
+SUBTASKS = versioned_list(
     {
         0: Record(requests=REQUESTS, expected=I32, drained=I32, failed=I32),
         1: Record(subtask=I32, requests=REQUESTS, expected=I32, drained=I32, failed=I32),
         2: Record(subtask=I32, requests=REQUESTS, expected=I32, failed=I32),
     }
 )
-CHECKPOINTS = VersionedList(
+CHECKPOINTS = versioned_list(
     {
         0: Record(checkpoint=I64, subtasks=SUBTASKS),
         1: Record(checkpoint=I64, number_of_subtasks=I32, subtasks=SUBTASKS),
     }
 )
 #: Layouts by the version of the payload.
-COMMITTER: Mapping[int, Codec] = MappingProxyType(
+COMMITTER: Layouts = MappingProxyType(
     {
-        1: Record(_magic=U32.only(MAGIC), committables=BytesList()),
-        2: Record(_magic=U32.only(MAGIC), checkpoints=CHECKPOINTS),
+        1: Record(_magic=constant(U32, MAGIC, "the magic number of a committer"), committables=BYTES_LIST),
+        2: Record(_magic=constant(U32, MAGIC, "the magic number of a committer"), checkpoints=CHECKPOINTS),
     }
 )
 GLOBAL_COMMITTER = Record(
-    _magic=U32.only(GLOBAL_MAGIC), global_committables=Optional(BytesList()), committer=Versioned(COMMITTER)
+    _magic=constant(U32, GLOBAL_MAGIC, "the magic number of a committer"),
+    global_committables=optional(BYTES_LIST),
+    committer=versioned(COMMITTER),
 )
 COLUMNS = columns(
     checkpoint_id=pa.int64(),
@@ -171,7 +139,7 @@ class Committables:
 
 def committer_kind(
     name: str,
-    committables: Mapping[int, Codec] | None,
+    committables: Layouts | None,
     shown: pa.Schema,
     rows: Callable[[Any], Iterable[Row]] = lambda value: [value],
     by_content: bool = True,
@@ -189,7 +157,7 @@ def committer_kind(
                 inner = DataInputView(payload)
                 value = reader(committables, f"a committable of {name}")(own, inner)
                 inner.expect_end(f"a committable of {name}")
-                if encoded(committables[own], value) != payload:
+                if committables[own].bytes(value) != payload:
                     raise ValueError("the bytes of a committable are not those that its sink writes")
             decoded.append(({**common, "committable_version": own}, value))
         return Committables(frame, tuple(decoded))

@@ -22,8 +22,7 @@ the layouts of Hadoop and S3 follow the source code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -38,29 +37,34 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     columns,
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
+    TEXT,
+    UNVERSIONED,
+    UTF,
+    VERSIONED_BLOB,
+    Layouts,
+    Record,
+    reader,
+    variants,
+    versioned,
+    versioned_list,
+    writer,
+)
+from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.structs import (
     I64,
     LE_I32,
     LE_I64,
     LE_U32,
+    REST,
     U32,
-    UNVERSIONED,
-    UTF,
-    VERSIONED_BLOB,
-    Codec,
-    CountedList,
-    Optional,
-    Record,
-    RemainingBytes,
-    Sized,
-    Text,
-    Variants,
-    Versioned,
-    reader,
-    writer,
+    Encoding,
+    constant,
+    many,
+    optional,
+    sized,
 )
-from pyspark_savepoint.formats.connectors.sinks.committer import VersionedList, committer_kind
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import CorruptStateError
 
 BUCKET_MAGIC, COMMITTABLE_MAGIC, IN_PROGRESS_MAGIC, PENDING_MAGIC = 0x1E764B79, 0x1E765C80, 0xB3A4073D, 0x2C853C89
 MAX_LONG = (1 << 63) - 1
@@ -68,113 +72,122 @@ REMAINING_MAGIC = 0x2FC61E19
 LOCAL, HADOOP, S3 = 0x1E744B57, 0xD7436C5E, 0x98761432
 
 
-class TwoPaths:
-    """Length of a file's valid part, the lengths of its two paths, the paths."""
-
-    def read(self, view: DataInputView, what: str) -> Row:
-        length, first, second = LE_I64.read(view, what), LE_I32.read(view, what), LE_I32.read(view, what)
-        texts = [Text().read(view.sub_view(count, what), f"a path of {what}") for count in (first, second)]
-        return {"length": length, "target": texts[0], "temp": texts[1]}
-
-    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
-        target, temp = value["target"].encode(), value["temp"].encode()
-        LE_I64.write(view, value["length"])
-        LE_I32.write(view, len(target))
-        LE_I32.write(view, len(temp))
-        view.write(target + temp)
+def _read_paths(view: DataInputView, what: str) -> Row:
+    """Read the length of a file's valid part, the lengths of its two paths, the paths."""
+    length, first, second = LE_I64.read(view, what), LE_I32.read(view, what), LE_I32.read(view, what)
+    texts = [TEXT.read(view.sub_view(count, what), f"a path of {what}") for count in (first, second)]
+    return {"length": length, "target": texts[0], "temp": texts[1]}
 
 
-LE_TEXT = Sized(Text(), LE_I32)
-RECOVERABLES = Variants(
-    {
-        LOCAL: TwoPaths(),
-        HADOOP: TwoPaths(),
-        S3: Record(
-            target=LE_TEXT,
-            temp=LE_TEXT,
-            parts=CountedList(Record(number=LE_I32, etag=LE_TEXT), LE_I32),
-            bytes_in_parts=LE_I64,
-            incomplete_object=LE_TEXT,
-            incomplete_length=LE_I64,
-        ),
-    },
-    "magic",
-    LE_U32,
-)
+def _write_paths(out: DataOutputView, value: Row) -> None:
+    target, temp = value["target"].encode(), value["temp"].encode()
+    LE_I64.write(out, value["length"])
+    LE_I32.write(out, len(target))
+    LE_I32.write(out, len(temp))
+    out.write(target + temp)
 
 
-@dataclass(frozen=True)
-class Recoverable:
-    """Recoverable of a known file system; that of another one is kept as bytes."""
-
-    def read(self, view: DataInputView, what: str) -> Row:
-        magic = int.from_bytes(view.data[view.position : view.position + 4], "little")
-        if magic in RECOVERABLES.parts:
-            return RECOVERABLES.read(view, what)
-        return {"magic": None, "data": RemainingBytes().read(view, what)}
-
-    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
-        if value["magic"] is None:
-            view.write(value["data"])
-        else:
-            RECOVERABLES.write(view, value)
-
-
-@dataclass(frozen=True)
-class RecoverableVersion:
-    """Version and length of a recoverable, which is laid out the same in all versions."""
-
-    def read(self, view: DataInputView, what: str) -> Row:
-        version = view.read_i32(f"the version of {what}")
-        return {"recoverable_version": version, **Sized(Recoverable()).read(view, what)}
-
-    def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
-        view.write_i32(value["recoverable_version"])
-        Sized(Recoverable()).write(view, value)
+TWO_PATHS = Encoding(_read_paths, _write_paths, 16)
+LE_TEXT = sized(TEXT, length=LE_I32)
+FILE_SYSTEMS: Layouts = {
+    LOCAL: TWO_PATHS,
+    HADOOP: TWO_PATHS,
+    S3: Record(
+        target=LE_TEXT,
+        temp=LE_TEXT,
+        parts=many(Record(number=LE_I32, etag=LE_TEXT), LE_I32),
+        bytes_in_parts=LE_I64,
+        incomplete_object=LE_TEXT,
+        incomplete_length=LE_I64,
+    ),
+}
+RECOVERABLES = variants(FILE_SYSTEMS, "magic", LE_U32)
 
 
-FILE = RecoverableVersion()
+def _read_recoverable(view: DataInputView, what: str) -> Row:
+    """Read the recoverable of a known file system; that of another one is kept as bytes."""
+    magic = int.from_bytes(view.data[view.position : view.position + 4], "little")
+    if magic in FILE_SYSTEMS:
+        return RECOVERABLES.read(view, what)
+    return {"magic": None, "data": REST.read(view, what)}
+
+
+def _write_recoverable(out: DataOutputView, value: Row) -> None:
+    if value["magic"] is None:
+        out.write(value["data"])
+    else:
+        RECOVERABLES.write(out, value)
+
+
+RECOVERABLE = Encoding(_read_recoverable, _write_recoverable, 0)
+SIZED_RECOVERABLE = sized(RECOVERABLE)
+
+
+def _read_file(view: DataInputView, what: str) -> Row:
+    """Read version and length of a recoverable, which is laid out the same in all versions."""
+    version = view.read_i32(f"the version of {what}")
+    return {"recoverable_version": version, **SIZED_RECOVERABLE.read(view, what)}
+
+
+def _write_file(out: DataOutputView, value: Row) -> None:
+    out.write_i32(value["recoverable_version"])
+    SIZED_RECOVERABLE.write(out, value)
+
+
+FILE = Encoding(_read_file, _write_file, 8)
 IN_PROGRESS = {
-    1: Record(_magic=U32.only(IN_PROGRESS_MAGIC), file=FILE),
-    2: Record(_magic=U32.only(IN_PROGRESS_MAGIC), path=Optional(UTF), file=FILE),
+    1: Record(_magic=constant(U32, IN_PROGRESS_MAGIC, "the magic number of a file in progress"), file=FILE),
+    2: Record(
+        _magic=constant(U32, IN_PROGRESS_MAGIC, "the magic number of a file in progress"), path=optional(UTF), file=FILE
+    ),
 }
 PENDING = {
-    1: Record(_magic=U32.only(PENDING_MAGIC), file=FILE),
-    2: Record(_magic=U32.only(PENDING_MAGIC), path=Optional(UTF), size=I64, file=FILE),
+    1: Record(_magic=constant(U32, PENDING_MAGIC, "the magic number of a pending file"), file=FILE),
+    2: Record(
+        _magic=constant(U32, PENDING_MAGIC, "the magic number of a pending file"),
+        path=optional(UTF),
+        size=I64,
+        file=FILE,
+    ),
 }
 
 
-def _pending_by_checkpoint(part: Codec) -> Codec:
-    return CountedList(Record(checkpoint=I64, files=CountedList(Sized(part))))
+def _pending_by_checkpoint(part: Encoding[Any]) -> Encoding[Any]:
+    return many(Record(checkpoint=I64, files=many(sized(part))))
 
 
-_BARE = Versioned({1: Record(file=Recoverable())})
+_BARE = versioned({1: Record(file=RECOVERABLE)})
 _HEAD = Record(
-    _magic=U32.only(BUCKET_MAGIC),
+    _magic=constant(U32, BUCKET_MAGIC, "the magic number of a bucket"),
     bucket_id=VERSIONED_BLOB,
     path=UTF,
     created=I64,
 )
-BUCKET: Mapping[int, Codec] = MappingProxyType(
+BUCKET: Layouts = MappingProxyType(
     {
         1: _HEAD.with_parts(
-            in_progress=Optional(_BARE),
-            pending=Variants({1: Record(checkpoints=_pending_by_checkpoint(Record(file=Recoverable())))}),
+            in_progress=optional(_BARE),
+            pending=variants({1: Record(checkpoints=_pending_by_checkpoint(Record(file=RECOVERABLE)))}),
         ),
         2: _HEAD.with_parts(
-            in_progress=Optional(Versioned(IN_PROGRESS)),
-            pending=Variants(
+            in_progress=optional(versioned(IN_PROGRESS)),
+            pending=variants(
                 {version: Record(checkpoints=_pending_by_checkpoint(part)) for version, part in PENDING.items()}
             ),
         ),
-        3: _HEAD.with_parts(in_progress=Optional(Versioned(IN_PROGRESS))),
+        3: _HEAD.with_parts(in_progress=optional(versioned(IN_PROGRESS))),
     }
 )
-_FILES = {"pending": Optional(Versioned(PENDING)), "in_progress": Optional(Versioned(IN_PROGRESS))}
-COMMITTABLE: Mapping[int, Codec] = MappingProxyType(
+_FILES = {"pending": optional(versioned(PENDING)), "in_progress": optional(versioned(IN_PROGRESS))}
+COMMITTABLE: Layouts = MappingProxyType(
     {
-        1: Record(_magic=U32.only(COMMITTABLE_MAGIC), **_FILES),
-        2: Record(_magic=U32.only(COMMITTABLE_MAGIC), bucket=UTF, **_FILES, compacted=Optional(UTF)),
+        1: Record(_magic=constant(U32, COMMITTABLE_MAGIC, "the magic number of a committable"), **_FILES),
+        2: Record(
+            _magic=constant(U32, COMMITTABLE_MAGIC, "the magic number of a committable"),
+            bucket=UTF,
+            **_FILES,
+            compacted=optional(UTF),
+        ),
     }
 )
 
@@ -207,7 +220,7 @@ def _bucket_id(value: Row) -> str:
     view = DataInputView(value["data"])
     try:
         if value["version"] == 1 and LE_I32.read(view, "the length of a bucket id") == view.remaining:
-            return Text().read(view, "a bucket id")
+            return TEXT.read(view, "a bucket id")
     except CorruptStateError:
         return value["data"].hex()  # type: ignore[no-any-return]
     return value["data"].hex()  # type: ignore[no-any-return]
@@ -233,13 +246,13 @@ FILE_COLUMNS = columns(
 )
 #: State of a compactor: committables whose files will be compacted, and those that are passed on unchanged.
 REMAINING_STATE, COUNTER_STATE = "remaining_requests_raw_state", "max-part-counter"
-REMAINING: Mapping[int, Codec] = MappingProxyType(
+REMAINING: Layouts = MappingProxyType(
     {
         1: Record(
-            _magic=U32.only(REMAINING_MAGIC),
+            _magic=constant(U32, REMAINING_MAGIC, "the magic number of a compactor's request"),
             bucket=UTF,
-            compact=VersionedList(COMMITTABLE),
-            passed=VersionedList(COMMITTABLE),
+            compact=versioned_list(COMMITTABLE),
+            passed=versioned_list(COMMITTABLE),
         )
     }
 )

@@ -14,7 +14,7 @@ Connector: ``IcebergCommittableSerializer``, ``DeltaManifestsSerializer``, ``Ice
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -22,53 +22,43 @@ import pyarrow as pa
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     BLOB,
-    FLAG,
-    I64,
+    STRING_VALUE,
     UNVERSIONED,
     UTF,
-    Codec,
-    CountedList,
+    Layouts,
     Record,
-    RemainingBytes,
-    Sized,
-    StringValue,
-    Versioned,
     reader,
+    versioned,
     writer,
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.structs import I64, REST, Encoding, many, optional, sized
 
 COMMITTER_STATE, JOB_STATE = "iceberg-files-committer-state", "iceberg-flink-job-id"
 JOB_ID = re.compile("[0-9a-f]{32}")
 MANIFEST_MAGIC = b"\xc2\x01"
 
-MANIFESTS = Versioned(
+MANIFESTS = versioned(
     {
-        1: Record(data=RemainingBytes()),
-        2: Record(data=BLOB, deletes=BLOB, referenced=CountedList(UTF)),
+        1: Record(data=REST),
+        2: Record(data=BLOB, deletes=BLOB, referenced=many(UTF)),
     }
 )
-COMMITTABLE: Mapping[int, Codec] = MappingProxyType(
-    {1: Record(job_id=UTF, operator_id=UTF, checkpoint=I64, manifests=Sized(MANIFESTS))}
+COMMITTABLE: Layouts = MappingProxyType(
+    {1: Record(job_id=UTF, operator_id=UTF, checkpoint=I64, manifests=sized(MANIFESTS))}
 )
 
 
-class ManifestsOrNull:
-    """A flag whether the value of a map is null, and the manifests if not."""
-
-    def read(self, view: DataInputView, what: str) -> Row | None:
-        return None if FLAG.read(view, f"whether {what} is null") else Sized(MANIFESTS).read(view, what)
-
-    def write(self, view: DataOutputView, value: Row | None) -> None:
-        view.write_bool(value is None)
-        if value is not None:
-            Sized(MANIFESTS).write(view, value)
-
-
-COMMITTER = Record(checkpoints=CountedList(Record(checkpoint=I64, manifests=ManifestsOrNull())))
-JOB = Record(job_id=StringValue())
+#: A flag whether the value of a map is null, and the manifests if not.
+MANIFESTS_OR_NULL = optional(
+    sized(MANIFESTS),
+    Encoding(lambda view, what: not view.read_bool(what), lambda out, there: out.write_bool(not there), 1),
+    "whether manifests are null",
+)
+COMMITTER = Record(checkpoints=many(Record(checkpoint=I64, manifests=MANIFESTS_OR_NULL)))
+JOB = Record(job_id=STRING_VALUE)
 
 
 def manifest_path(data: bytes) -> str | None:

@@ -13,50 +13,38 @@ The connector writes its whole buffer: bytes after the content are garbage, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, WRITER_STATE, ConnectorKind, Row, columns
-from pyspark_savepoint.formats.connectors.payloads.layouts import (
-    I8,
-    I32,
-    I64,
-    UNVERSIONED,
-    Codec,
-    CountedList,
-    Fixed,
-    Record,
-    RemainingBytes,
-    Sized,
-    reader,
-    writer,
-)
+from pyspark_savepoint.formats.connectors.payloads.layouts import UNVERSIONED, Layouts, Record, fixed, reader, writer
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
+from pyspark_savepoint.formats.structs import I8, I32, I64, REST, many, sized
 
 STATE = "XaSinkState"
-XID = Record(format_id=I32, global_id=Sized(RemainingBytes(), I8), branch=Sized(RemainingBytes(), I8))
+XID = Record(format_id=I32, global_id=sized(REST, length=I8), branch=sized(REST, length=I8))
 PREPARED = Record(checkpoint_id=I64, attempts=I32, xid=XID)
-XA_STATE = Record(hanging=CountedList(XID), prepared=CountedList(PREPARED))
+XA_STATE = Record(hanging=many(XID), prepared=many(PREPARED))
 TRANSACTION = Record(
-    job_id=Fixed(16),
+    job_id=fixed(16),
     transaction_subtask=I32,
     number_of_subtasks=I32,
     checkpoint_id=I64,
     attempts=I32,
-    garbage=RemainingBytes(),
+    garbage=REST,
 )
-WRITER: Mapping[int, Codec] = MappingProxyType(
+WRITER: Layouts = MappingProxyType(
     {
         2: Record(
-            hanging=CountedList(Sized(TRANSACTION, I8)),
-            prepared=CountedList(Sized(TRANSACTION, I8)),
-            garbage=RemainingBytes(),
+            hanging=many(sized(TRANSACTION, length=I8)),
+            prepared=many(sized(TRANSACTION, length=I8)),
+            garbage=REST,
         )
     }
 )
-COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: XID.with_parts(garbage=RemainingBytes())})
+COMMITTABLE: Layouts = MappingProxyType({1: XID.with_parts(garbage=REST)})
 
 
 def _xid(value: Row) -> Row:

@@ -23,7 +23,7 @@ Layout from source code. Connector: ``FlinkKafkaProducer.TransactionStateSeriali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -31,35 +31,31 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, WRITER_STATE, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
-    I16,
-    I32,
-    I64,
     UNVERSIONED,
     UTF,
-    Codec,
-    Coded,
-    CountedList,
-    Optional,
+    Layouts,
     Record,
     reader,
+    words,
     writer,
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.structs import I16, I32, I64, many, optional
 
 #: Who owns a transactional id: every subtask that of its index, or the writer state that lists it.
 OWNERSHIP = MappingProxyType({0: "IMPLICIT_BY_SUBTASK_ID", 1: "EXPLICIT_BY_WRITER_STATE"})
-COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(epoch=I16, producer_id=I64, transactional_id=UTF)})
-WRITER: Mapping[int, Codec] = MappingProxyType(
+COMMITTABLE: Layouts = MappingProxyType({1: Record(epoch=I16, producer_id=I64, transactional_id=UTF)})
+WRITER: Layouts = MappingProxyType(
     {
         1: Record(prefix=UTF),
         2: Record(
             prefix=UTF,
             writer_subtask=I32,
             number_of_subtasks=I32,
-            ownership=Coded(OWNERSHIP),
-            transactions=CountedList(Record(transactional_id=UTF, checkpoint_id=I64)),
+            ownership=words(OWNERSHIP),
+            transactions=many(Record(transactional_id=UTF, checkpoint_id=I64)),
         ),
     }
 )
@@ -104,10 +100,10 @@ KAFKA_WRITERS = ConnectorKind[Row](
 
 
 STATE, HINT_STATE = "state", "next-transactional-id-hint-v2"
-TRANSACTION = Record(transactional_id=Optional(UTF), producer_id=I64, epoch=I16, started=I64)
-ELEMENT = Record(open=Optional(TRANSACTION), pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
+TRANSACTION = Record(transactional_id=optional(UTF), producer_id=I64, epoch=I16, started=I64)
+ELEMENT = Record(open=optional(TRANSACTION), pending=many(TRANSACTION), ids=optional(many(UTF)))
 #: Layout of older releases, which always have an open transaction.
-ALWAYS_OPEN = Record(always_open=TRANSACTION, pending=CountedList(TRANSACTION), ids=Optional(CountedList(UTF)))
+ALWAYS_OPEN = Record(always_open=TRANSACTION, pending=many(TRANSACTION), ids=optional(many(UTF)))
 #: Producer and epoch of a sink that is not exactly-once.
 NOT_TRANSACTIONAL = (-1, -1)
 HINT = Record(next_free_id=I64, last_parallelism=I32)

@@ -35,23 +35,10 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     columns,
     unknown_version,
 )
-from pyspark_savepoint.formats.connectors.payloads.layouts import (
-    FLAG,
-    I32,
-    I64,
-    UTF,
-    Codec,
-    CountedList,
-    Optional,
-    Record,
-    Sized,
-    Text,
-    Variants,
-    reader,
-    writer,
-)
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.connectors.payloads.layouts import TEXT, UTF, Layouts, Record, reader, variants, writer
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.json_text import parse_json
+from pyspark_savepoint.formats.structs import BOOL, I32, I64, Encoding, many, optional, sized
 
 SNAPSHOT, STREAM = 1, 2
 #: Versions of enumerators.
@@ -65,17 +52,11 @@ MYSQL_FIELDS = frozenset({"file", "gtids", "kind"})
 STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 
-class JsonText:
-    """A flat JSON object in UTF-8, which takes all bytes that are left."""
-
-    def read(self, view: DataInputView, what: str) -> str:
-        text = Text().read(view, what)
-        if offset_object(text) is None:
-            view.fail(f"{what}: a flat JSON object")
-        return text
-
-    def write(self, view: DataOutputView, value: str) -> None:
-        Text().write(view, value)
+def _read_json(view: DataInputView, what: str) -> str:
+    text = TEXT.read(view, what)
+    if offset_object(text) is None:
+        view.fail(f"{what}: a flat JSON object")
+    return text
 
 
 def offset_object(text: str) -> dict[str, Any] | None:
@@ -90,34 +71,30 @@ def offset_object(text: str) -> dict[str, Any] | None:
     return offset
 
 
-OFFSET: Codec = Optional(Sized(JsonText()))
-
-
-class LastFlag:
-    """A flag at the end; None where it is missing, because the oldest release with this version does not write it."""
-
-    def read(self, view: DataInputView, what: str) -> bool | None:
-        return view.read_bool(what) if view.remaining else None
-
-    def write(self, view: DataOutputView, value: bool | None) -> None:
-        if value is not None:
-            view.write_bool(value)
+#: A flat JSON object in UTF-8, with its length.
+OFFSET = optional(sized(Encoding(_read_json, TEXT.write, 0)))
+#: A flag at the end; None where it is missing, because the oldest release with this version does not write it.
+LAST_FLAG: Encoding[bool | None] = Encoding(
+    lambda view, what: view.read_bool(what) if view.remaining else None,
+    lambda out, value: None if value is None else out.write_bool(value),
+    0,
+)
 
 
 def _split(
-    offset: Codec,
-    tail: Mapping[str, Codec],
-    catalog: Mapping[str, Codec] = MappingProxyType({}),
-    factory: Mapping[str, Codec] = MappingProxyType({}),
-    schema: Codec = Sized(Text()),  # noqa: B008
-) -> Codec:
+    offset: Encoding[Any],
+    tail: Mapping[str, Encoding[Any]],
+    catalog: Mapping[str, Encoding[Any]] = MappingProxyType({}),
+    factory: Mapping[str, Encoding[Any]] = MappingProxyType({}),
+    schema: Encoding[Any] = sized(TEXT),  # noqa: B008
+) -> Encoding[Any]:
     """Return the layout of splits; ``tail`` ends a split of the stream phase.
 
     ``catalog`` precedes tables and follows finished splits.
     """
-    schemas = CountedList(Record(**catalog, table=UTF, schema=schema))
+    schemas = many(Record(**catalog, table=UTF, schema=schema))
     finished = Record(table=UTF, split_id=UTF, start=UTF, end=UTF, **factory, high=offset, **catalog)
-    return Variants(
+    return variants(
         {
             SNAPSHOT: Record(
                 **catalog, table=UTF, split_id=UTF, key_type=UTF, start=UTF, end=UTF, high=offset, schemas=schemas
@@ -127,7 +104,7 @@ def _split(
                 unused=UTF,
                 starting=offset,
                 ending=offset,
-                finished=CountedList(finished),
+                finished=many(finished),
                 schemas=schemas,
                 **tail,
             ),
@@ -136,23 +113,23 @@ def _split(
     )
 
 
-_CATALOG: Mapping[str, Codec] = {"catalog_first": FLAG}
-_FACTORY: Mapping[str, Codec] = {"offset_factory": UTF}
-_TOTAL: Mapping[str, Codec] = {"total_finished": I32}
-_SUSPENDED: Mapping[str, Codec] = {**_TOTAL, "suspended": FLAG}
-MYSQL: Mapping[int, Codec] = MappingProxyType(
+_CATALOG: Mapping[str, Encoding[Any]] = {"catalog_first": BOOL}
+_FACTORY: Mapping[str, Encoding[Any]] = {"offset_factory": UTF}
+_TOTAL: Mapping[str, Encoding[Any]] = {"total_finished": I32}
+_SUSPENDED: Mapping[str, Encoding[Any]] = {**_TOTAL, "suspended": BOOL}
+MYSQL: Layouts = MappingProxyType(
     {
-        1: _split(Optional(Record(file=UTF, position=I64)), {}, schema=UTF),
+        1: _split(optional(Record(file=UTF, position=I64)), {}, schema=UTF),
         3: _split(OFFSET, _TOTAL),
-        4: _split(OFFSET, {**_TOTAL, "suspended": LastFlag()}),
+        4: _split(OFFSET, {**_TOTAL, "suspended": LAST_FLAG}),
     }
 )
-BASE: Mapping[int, Codec] = MappingProxyType(
+BASE: Layouts = MappingProxyType(
     {
         3: _split(OFFSET, _TOTAL, {}, _FACTORY),
         4: _split(OFFSET, _TOTAL, _CATALOG, _FACTORY),
         5: _split(OFFSET, _SUSPENDED, _CATALOG, _FACTORY),
-        6: _split(OFFSET, {**_SUSPENDED, "snapshot_completed": FLAG}, _CATALOG, _FACTORY),
+        6: _split(OFFSET, {**_SUSPENDED, "snapshot_completed": BOOL}, _CATALOG, _FACTORY),
     }
 )
 
@@ -234,7 +211,7 @@ CDC = ConnectorKind[Row](
 )
 
 
-def _enumerator(name: str, versions: range, splits: Mapping[int, Codec]) -> ConnectorKind[bytes]:
+def _enumerator(name: str, versions: range, splits: Layouts) -> ConnectorKind[bytes]:
     def decode(version: int, view: DataInputView) -> bytes:
         if version not in versions:
             raise unknown_version(version, versions)

@@ -30,23 +30,18 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     is_text,
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
-    FLAG,
-    I64,
+    STRING_VALUE,
     UTF,
-    Codec,
-    Coded,
-    CountedList,
-    Optional,
+    Layouts,
     Record,
-    Sized,
-    StringValue,
-    encoded,
     reader,
+    words,
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java import signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
+from pyspark_savepoint.formats.structs import BOOL, I64, Encoding, many, optional, sized
 
 CONSUMER_STATE = KINESIS_CONSUMER_STATE
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
@@ -72,49 +67,41 @@ METADATA = (
     "streamName",
 )
 NO_SUBCLASS = 2
-STRING = StringValue()
+STRING = STRING_VALUE
 
 _FIRST = Record(
     stream=UTF,
     shard=UTF,
     iterator_type=UTF,
-    marker=Optional(Record(timestamp=Optional(I64), sequence_number=Optional(UTF))),
+    marker=optional(Record(timestamp=optional(I64), sequence_number=optional(UTF))),
 )
-_SECOND = _FIRST.with_parts(parents=CountedList(UTF), starting_hash_key=UTF, ending_hash_key=UTF)
-SPLIT: Mapping[int, Codec] = MappingProxyType({0: _FIRST, 1: _SECOND, 2: _SECOND.with_parts(finished=FLAG)})
+_SECOND = _FIRST.with_parts(parents=many(UTF), starting_hash_key=UTF, ending_hash_key=UTF)
+SPLIT: Layouts = MappingProxyType({0: _FIRST, 1: _SECOND, 2: _SECOND.with_parts(finished=BOOL)})
 
 
-class Enumerator:
-    """Shards that the enumerator has found; ``version`` is that of its own state."""
+def _enumerator(version: int) -> Encoding[Row]:
+    """Return the layout of an enumerator's state in a version: the last shard seen, and splits of one version."""
+    status = {"status": words(STATUS)} if version >= 1 else {}
+    entries = {split_version: Record(split=sized(one), **status) for split_version, one in SPLIT.items()}
+    last_seen = optional(UTF)
 
-    def __init__(self, version: int) -> None:
-        self.version = version
-
-    def read(self, view: DataInputView, what: str) -> Row:
-        """Read the last shard seen and the splits, whose version follows their number."""
-        last = Optional(UTF).read(view, "a last shard")
+    def read(view: DataInputView, what: str) -> Row:
+        last = last_seen.read(view, "a last shard")
         count = view.read_count("splits", each=4)
         split_version = view.read_i32("the version of splits")
-        if split_version not in SPLIT:
-            view.fail(f"version {', '.join(map(str, SPLIT))} of a split", split_version)
-        part = self._part(split_version)
-        return {
-            "last_seen": last,
-            "split_version": split_version,
-            "splits": [_checked(part.read(view, what), view) for _ in range(count)],
-        }
+        if split_version not in entries:
+            view.fail(f"version {', '.join(map(str, entries))} of a split", split_version)
+        splits = [_checked(entries[split_version].read(view, what), view) for _ in range(count)]
+        return {"last_seen": last, "split_version": split_version, "splits": splits}
 
-    def write(self, view: DataOutputView, value: Row) -> None:
-        """Write the state."""
-        Optional(UTF).write(view, value["last_seen"])
-        view.write_i32(len(value["splits"]))
-        view.write_i32(value["split_version"])
+    def write(out: DataOutputView, value: Row) -> None:
+        last_seen.write(out, value["last_seen"])
+        out.write_i32(len(value["splits"]))
+        out.write_i32(value["split_version"])
         for split in value["splits"]:
-            view.write(encoded(self._part(value["split_version"]), split))
+            entries[value["split_version"]].write(out, split)
 
-    def _part(self, split_version: int) -> Record:
-        part = Record(split=Sized(SPLIT[split_version]))
-        return part.with_parts(status=Coded(STATUS)) if self.version >= 1 else part
+    return Encoding(read, write, 9)
 
 
 def _checked(value: Row, view: DataInputView) -> Row:
@@ -232,7 +219,7 @@ KINESIS_SPLITS = ConnectorKind[Row](
     lambda split: [split_row(split)],
     positions=lambda split: [_position(split)],
 )
-ENUMERATOR = MappingProxyType({0: Enumerator(0), 1: Enumerator(1)})
+ENUMERATOR = MappingProxyType({version: _enumerator(version) for version in (0, 1)})
 KINESIS_ENUMERATOR = ConnectorKind[Row](
     "kinesis",
     SOURCE_COORDINATOR,

@@ -29,57 +29,44 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Row,
     columns,
 )
-from pyspark_savepoint.formats.connectors.payloads.layouts import (
-    BLOB,
-    FLAG,
-    I32,
-    I64,
-    UTF,
-    Codec,
-    CountedList,
-    JavaBytes,
-    Optional,
-    Record,
-    Sized,
-    reader,
-    writer,
-)
+from pyspark_savepoint.formats.connectors.payloads.layouts import BLOB, JAVA_BYTES, UTF, Layouts, Record, reader, writer
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.structs import BOOL, I32, I64, Encoding, many, optional, sized
 
 RANGE = Record(start=I32, end=I32)
-PARTITION = Record(topic=UTF, partition=I32, ranges=CountedList(RANGE))
+PARTITION = Record(topic=UTF, partition=I32, ranges=many(RANGE))
 FIRST_PARTITION = Record(topic=UTF, partition=I32, range=RANGE)
 SECOND_PARTITION = PARTITION.with_parts(mode=I32)
-_BEHIND: Mapping[str, Codec] = {
-    "stop_cursor": Sized(JavaBytes()),
-    "message_id": Optional(BLOB),
-    "transaction": Optional(Record(most=I64, least=I64)),
+_BEHIND: Mapping[str, Encoding[Any]] = {
+    "stop_cursor": sized(JAVA_BYTES),
+    "message_id": optional(BLOB),
+    "transaction": optional(Record(most=I64, least=I64)),
 }
-SPLIT: Mapping[int, Codec] = MappingProxyType(
+SPLIT: Layouts = MappingProxyType(
     {
         0: FIRST_PARTITION.with_parts(**_BEHIND),
         1: SECOND_PARTITION.with_parts(**_BEHIND),
         2: PARTITION.with_parts(**_BEHIND),
     }
 )
-_OF_READERS = CountedList(Record(reader=I32, splits=CountedList(SPLIT[0])))
-_SHARED = CountedList(Record(reader=I32, splits=CountedList(UTF)))
-ENUMERATOR: Mapping[int, Codec] = MappingProxyType(
+_OF_READERS = many(Record(reader=I32, splits=many(SPLIT[0])))
+_SHARED = many(Record(reader=I32, splits=many(UTF)))
+ENUMERATOR: Layouts = MappingProxyType(
     {
         0: Record(
-            partitions=CountedList(FIRST_PARTITION),
-            pending=CountedList(SPLIT[0]),
+            partitions=many(FIRST_PARTITION),
+            pending=many(SPLIT[0]),
             pending_of_readers=_OF_READERS,
             shared=_SHARED,
-            initialized=FLAG,
+            initialized=BOOL,
         ),
-        1: Record(partitions=CountedList(FIRST_PARTITION)),
-        2: Record(partitions=CountedList(SECOND_PARTITION)),
-        3: Record(partitions=CountedList(PARTITION)),
+        1: Record(partitions=many(FIRST_PARTITION)),
+        2: Record(partitions=many(SECOND_PARTITION)),
+        3: Record(partitions=many(PARTITION)),
     }
 )
-COMMITTABLE: Mapping[int, Codec] = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
+COMMITTABLE: Layouts = MappingProxyType({1: Record(transaction_most=I64, transaction_least=I64, topic=UTF)})
 #: Fields of a message id, by number.
 LEDGER, ENTRY, PARTITION_INDEX, BATCH, BATCH_SIZE = 1, 2, 3, 4, 6
 #: Ranges of the hash of keys: the whole range, except in Key_Shared subscriptions.
