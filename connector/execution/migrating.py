@@ -154,7 +154,10 @@ def work_for_another() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other, which ends this one
     given, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what else is printed is no reply
-    work = cloudpickle.loads(_received(given))
+    try:
+        work = cloudpickle.loads(_received(given))
+    except EOFError:  # the other was interrupted while it started this one
+        return
     while True:
         try:
             number = int(_received(given))

@@ -68,7 +68,9 @@ def test_the_first_error_is_raised() -> None:
 
 
 def test_an_interrupt_ends_all_processes() -> None:
-    program = "from tests.statebackends.migration.test_processes import *; run_here(Squares(seconds=2), 2)"
+    # Shells have commands in the background ignore interrupts, and so do the processes that these start.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program += "from tests.statebackends.migration.test_processes import *; run_here(Squares(seconds=2), 2)"
     run = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert run.stdin is None
     time.sleep(0.1)
