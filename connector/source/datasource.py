@@ -116,6 +116,10 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
+        kind = SavepointDataSourceReader
+        if hasattr(DataSourceReader, "pushLimit"):
+            from pyspark_savepoint.source.pushed_reader import PushedReader as kind  # noqa: N813
+
         self._accept()
         given, key = dict(self.options), _key_of(self.options)
         if key in schema.names:
@@ -137,7 +141,7 @@ class SavepointDataSource(DataSource):
             from pyspark_savepoint.statebackends.sources.open_operator import OPENED
 
             OPENED.keep(self.opened)
-        return SavepointDataSourceReader(options, schema, self.shown_warnings, key)
+        return kind(options, schema, self.shown_warnings, key)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a reader of the changes from each checkpoint below a folder to the next.
