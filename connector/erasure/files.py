@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cramjam
 import numpy as np
@@ -24,8 +24,8 @@ from pyspark_savepoint.erasure.patterns import Hits, Search, described
 from pyspark_savepoint.formats.columns import Bytes
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io import snappy
-from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, opened_ahead
+from pyspark_savepoint.formats.io.snapshot_files import WHOLE, FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -33,10 +33,15 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     InMemoryChangelogStateHandle,
     KeyedStateHandle,
 )
+from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.snapshot.leftovers import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.rocksdb.database import Database
+    from pyspark_savepoint.formats.rocksdb.manifest import FileMetaData
 
 #: Bytes of a file that are read at once.
 WINDOW = 16 << 20
@@ -124,19 +129,27 @@ class _Files:
         yield self._file(metadata, "_metadata", ("", "metadata"))
         for operator in self.snapshot.operators:
             yield from self._inline(operator)
-            for index, subtask in sorted(operator.subtasks.items()):
-                for name, kind in KINDS.items():
-                    part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
-                    for handle in streams_of(part):
-                        location = self.snapshot.resolve(handle, operator)
-                        if isinstance(location, FileLocation):
-                            self._file(location, self._name(location), (operator.operator_id.hex, kind))
+            named = list(self._named_by(operator))
+            with opened_ahead((_whole(location), WHOLE) for location, _ in named):
+                for location, kind in named:
+                    self._file(location, self._name(location), (operator.operator_id.hex, kind))
+            for _, subtask in sorted(operator.subtasks.items()):
                 if subtask.managed_keyed_state is not None:
                     self._tables(operator, subtask.managed_keyed_state)
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
         yield from (searched for name, searched in self.found.items() if name != "_metadata")
         yield from self._not_named()
+
+    def _named_by(self, operator: OperatorState) -> Iterator[tuple[FileLocation, str]]:
+        """Yield the files of an operator, each with the kind of state that it has."""
+        for index, subtask in sorted(operator.subtasks.items()):
+            for name, kind in KINDS.items():
+                part = replace(operator, subtasks={index: OperatorSubtaskState(**{name: getattr(subtask, name)})})
+                for handle in streams_of(part):
+                    location = self.snapshot.resolve(handle, operator)
+                    if isinstance(location, FileLocation):
+                        yield location, kind
 
     def _not_named(self) -> Iterator[Searched]:
         """Search the files below the folder that are not searched yet, and their names."""
@@ -149,10 +162,10 @@ class _Files:
             except SavepointError as error:
                 yield self._unsearched(posixpath.relpath(folder, directory) + "/", str(error))
                 continue
-            for info in entries:
-                if info.is_directory:
-                    folders.append(info.path)
-                elif info.path not in self.paths:
+            folders += [info.path for info in entries if info.is_directory]
+            others = [info for info in entries if not info.is_directory and info.path not in self.paths]
+            with opened_ahead((_listed(filesystem, info), WHOLE) for info in others if not info.is_link):
+                for info in others:
                     yield self._other(filesystem, info, posixpath.relpath(info.path, directory))
 
     def _other(self, filesystem: SnapshotFileSystem, info: FileInfo, name: str) -> Searched:
@@ -160,7 +173,7 @@ class _Files:
         if info.is_link:
             return self._unsearched(name, "a link, which is not followed")
         try:
-            one = self._file(FileLocation(filesystem, info.path), name, ("", NOT_NAMED))
+            one = self._file(_listed(filesystem, info), name, ("", NOT_NAMED))
         except SavepointError as error:
             return self._unsearched(name, str(error))
         one.hits += self._spelled(name)
@@ -186,7 +199,7 @@ class _Files:
             return known
         self.paths.add(location.path)
         one = self.found[name] = Searched(name, of={of})
-        with replace(location, start=0, size=0, segment=False).open() as source:
+        with _whole(location).open(WHOLE) as source:
             digest, framed = hashlib.sha256(), []
             mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
             extra = self.search.overlap
@@ -257,20 +270,27 @@ class _Files:
         prefix = 2 if operator.max_parallelism > 128 else 1
         with Database(dict(source.files), prefix) as database:
             for family in database.families.values():
-                for info in family.files.values():
-                    location = database.files[info.name]
-                    name = self._name(location) if isinstance(location, FileLocation) else f"_metadata: {info.name}"
-                    one = self.found.setdefault(name, Searched(name))
-                    self.paths |= {location.path} if isinstance(location, FileLocation) else set()
-                    if ("", "entries") in one.of:
-                        continue
-                    one.of |= {("", "entries"), (operator.operator_id.hex, "keyed state")}
-                    try:
-                        table = database.table(info, 0, (1 << 8 * prefix) - 1, False)
-                        for content in _entries(database.open(info), table, (1 << 8 * prefix) - 1):
-                            one.hits += self.search.count(content)
-                    except SavepointError as error:
-                        one.problem = str(error)
+                infos = list(family.files.values())
+                with opened_ahead(database.first_reads(infos, 0, (1 << 8 * prefix) - 1)):
+                    self._entries_of(database, infos, operator)
+
+    def _entries_of(self, database: Database, infos: Iterable[FileMetaData], operator: OperatorState) -> None:
+        """Search the entries of table files."""
+        last = (1 << 8 * database.prefix) - 1
+        for info in infos:
+            location = database.files[info.name]
+            name = self._name(location) if isinstance(location, FileLocation) else f"_metadata: {info.name}"
+            one = self.found.setdefault(name, Searched(name))
+            self.paths |= {location.path} if isinstance(location, FileLocation) else set()
+            if ("", "entries") in one.of:
+                continue
+            one.of |= {("", "entries"), (operator.operator_id.hex, "keyed state")}
+            try:
+                table = database.table(info, 0, last, False)
+                for content in _entries(database.open(info), table, last):
+                    one.hits += self.search.count(content)
+            except SavepointError as error:
+                one.problem = str(error)
 
     def _inline(self, operator: OperatorState) -> Iterator[Searched]:
         """Search what ``_metadata`` itself has of an operator."""
@@ -303,6 +323,16 @@ class _Files:
             source = InlineLocation(name, piece).open()
             self._framed(source, list(_marks(data, mark, 0, len(data))), one)
         return one
+
+
+def _whole(location: FileLocation) -> FileLocation:
+    """Return the file that a location is in, whose size is known if the location is all of it."""
+    size = UNKNOWN_SIZE if location.segment or location.start else location.size
+    return replace(location, start=0, size=size, segment=False)
+
+
+def _listed(filesystem: SnapshotFileSystem, info: FileInfo) -> FileLocation:
+    return FileLocation(filesystem, info.path, size=info.size)
 
 
 def _changes(handle: KeyedStateHandle | None) -> list[bytes]:

@@ -27,12 +27,12 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 
 COPIERS = 8
+#: Bytes of the files that are copied at a time through this process, if they are as large as the largest.
+COPIED = 64 << 20
 #: Copies of a store at a time, which do not pass this process.
 HOLDERS = 32
 #: Copies files into the folder of a write, and returns the sizes of those that it has not read.
 Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
-#: Files up to this size are copied as many at a time.
-SMALL = 1 << 20
 
 
 def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = None) -> None:
@@ -154,9 +154,10 @@ def publish(
     publisher.publish(staging, version, existed=existed)
 
 
-def _are_small(copies: Sequence[FileCopy]) -> bool:
-    """Return whether many can be copied at a time, each of which is in memory as a whole."""
-    return max((copy.size for copy in copies), default=0) <= SMALL
+def _copiers(copies: Sequence[FileCopy], staging: Staging) -> int:
+    """Return how many files are copied at a time: more to a store, if they are small, for each may be in memory."""
+    largest = max((copy.size for copy in copies), default=0)
+    return max(COPIERS, min(HOLDERS, COPIED // max(largest, 1))) if staging.filesystem.is_remote else COPIERS
 
 
 def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
@@ -194,7 +195,7 @@ def copy_files(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int
         copies, unread = held(copies, staging)
     size = sum(copy.size for copy in copies)
     copied = 0
-    with ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote and _are_small(copies) else COPIERS) as pool:
+    with ThreadPoolExecutor(_copiers(copies, staging)) as pool:
         sizes = pool.map(lambda copy: copy.run(staging.create_state), sorted(copies, key=lambda copy: -copy.size))
         for done, one in enumerate(sizes, 1):
             copied += one

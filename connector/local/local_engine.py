@@ -46,6 +46,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCod
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
+from pyspark_savepoint.statebackends.writing.state_file import bases_ahead
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 if TYPE_CHECKING:
@@ -526,22 +527,28 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-#: Parts that are written to a store at a time: while one is sent, others are read and merged.
-LANES = 3
+#: Parts that are written to a store at a time, while one is sent, others are read and merged: at least and at most, and
+#: the bytes of state that all of them may have.
+LANES, MOST_LANES, LANE_BYTES = 3, 16, 64 << 20
 
 
 def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
     """Write the parts one after the other. To a store several at a time, if they are entries of existing operators."""
-    first = [write_rows(plan, 0, _counted(part)) for part in parts[:1]]  # which distributes the rows of all
     if len(parts) == 1 or not (plan.request.bases and plan.staging.filesystem.is_remote):
-        return first + [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts[1:], 1)]
-    plan = replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // LANES))
+        return [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts)]
+    with bases_ahead(plan) as size:
+        return _written_together(plan, parts, max(LANES, min(MOST_LANES, LANE_BYTES * len(parts) // max(size, 1))))
+
+
+def _written_together(plan: WritePlan, parts: Sequence[Part], lanes: int) -> list[TaskOutput]:
+    first = [write_rows(plan, 0, _counted(parts[0]))]  # which distributes the rows of all
+    plan = replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
     context = copy_context()
 
     def write(number: int) -> TaskOutput:
         return context.copy().run(write_rows, plan, number, _counted(parts[number]))
 
-    with ThreadPoolExecutor(LANES) as pool:
+    with ThreadPoolExecutor(lanes) as pool:
         written = [pool.submit(write, number) for number in range(1, len(parts))]
         try:
             return first + [future.result() for future in written]

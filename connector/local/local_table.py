@@ -15,6 +15,7 @@ from pyspark_savepoint.execution.display import html_columns
 from pyspark_savepoint.execution.table_reads import explaining_absence, noting_texts, partitions_of, table_of
 from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
+from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
@@ -280,6 +281,7 @@ class SnapshotTable(LocalTable):
 
         """
         try:
+            BytesAhead.within(self.options.memory)
             with explaining_absence(self.options):
                 batches = (batch for partition in self._partitions() for batch in _counted(partition))
                 yield from noting_texts(batches, self.options.text, _warn, self.options.uid)

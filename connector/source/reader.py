@@ -1,7 +1,8 @@
 """Reader of one query: plans partitions on the driver, reads them on executors.
 
-Filters are not pushed down: PySpark passes the filters of one use of a DataFrame to another use of it, so a source that
-accepts them returns wrong rows. Options (``keys``, ``keyGroups``, ``state``) and ``.schema`` choose what is read.
+Filters are not pushed down here: PySpark up to 4.3 passes the filters of one use of a DataFrame to another use of it,
+so a source that accepts them returns wrong rows (``pushed_reader`` is for the release that does not). Options
+(``keys``, ``keyGroups``, ``state``) and ``.schema`` choose what is read.
 
 Errors are raised again without the frames below, which do not help users: Spark shows the full traceback.
 """
@@ -19,6 +20,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_savepoint.execution.table_reads import cpus, explaining_absence, noting_texts, partitions_of
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.model.request import Described
@@ -105,6 +107,7 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a partition, with exactly the schema that Spark expects."""
     shown = arrow_schema(schema)
+    BytesAhead.within(options.memory)
     for batch in noting_texts(partition.state.batches(), options.text, _warn_one, options.uid):
         yield relabel(batch, shown)
 

@@ -2,10 +2,10 @@
 
 Requests have a high latency, so reads are few and start early. The request that opens a file brings what is probably
 wanted first: its beginning, its end, or all of it if it is small. A read that continues at the end of the previous one
-starts requests for the following bytes, when half of the last ones were read: :data:`GROWTH` times as many as before,
-and at least as many as the read itself, up to :data:`MAX_AHEAD`. A random read fetches only a little more than it
-needs. Large ranges are fetched in parts, in parallel. A file keeps at most two fetched ranges in memory; what was read
-in order is let go.
+starts requests for the following bytes, when most of the last ones were read: :data:`GROWTH` times as many as before,
+and at least as many as the read itself, up to what the process may read ahead (``io.run_ahead``), which open files
+share. A random read fetches only a little more than it needs. Large ranges are fetched in parts, in parallel. A file
+keeps at most two fetched ranges in memory; what was read in order is let go.
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from typing import Any, Protocol
 
 from pyspark_savepoint.formats.io.local_files import truncated
 from pyspark_savepoint.formats.io.one_verb import in_context
+from pyspark_savepoint.formats.io.run_ahead import REFILL, BytesAhead
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, Opening
 
 #: A smaller request takes as long.
 MIN_READ = 1 << 18
-MAX_AHEAD, GROWTH = 1 << 25, 4
+GROWTH = 4
+#: Bytes that are read ahead of a file if others read ahead what all may.
+LEAST_AHEAD = 1 << 20
+#: Ranges up to this size are kept until they were read.
+MAX_KEPT = 1 << 25
 #: A range is fetched in parts of this size.
 PART = 1 << 22
 FETCHERS = 32
@@ -79,6 +84,7 @@ class _Range:
         self.start, self.end = start, end
         pool, read = _Fetchers.get(), in_context(_read_part)
         self._parts: list[tuple[int, int, Future[Any]]] = []
+        self._counted = 0
         for low in range(start, end, PART):
             size = min(PART, end - low)
             self._parts.append((low, size, pool.submit(read, file, low, size)))
@@ -87,6 +93,7 @@ class _Range:
     def of(cls, start: int, data: Any) -> _Range:
         """Return a range that is there."""
         new = cls.__new__(cls)
+        new._counted = 0
         new.start, new.end = start, start + len(data)
         done: Future[Any] = Future()
         done.set_result(data)
@@ -110,9 +117,24 @@ class _Range:
         """Forget the parts before a position."""
         self._parts = [part for part in self._parts if part[0] + part[1] > stop]
         self.start = self._parts[0][0] if self._parts else self.end
+        if self._counted:
+            self._count(self.end - self.start)
+
+    def counted(self) -> _Range:
+        """Count the bytes among those that are read ahead, until they are let go."""
+        self._count(self.end - self.start)
+        return self
+
+    def __del__(self) -> None:
+        self._count(0)
+
+    def _count(self, now: int) -> None:
+        BytesAhead.add(now - self._counted)
+        self._counted = now
 
     def cancel(self) -> bool:
         """Cancel the remaining requests; return whether none is running."""
+        self._count(0)
         idle = [part.cancel() or part.done() for _, _, part in self._parts]  # a list, to cancel every part
         return all(idle)
 
@@ -186,7 +208,7 @@ class RemoteInputFile:
     def expect(self, start: int, count: int) -> None:
         """Start to fetch a range that will be read soon, unless it is known or large."""
         stop = min(self.size, start + count)
-        if start < stop and stop - start <= MAX_AHEAD:
+        if start < stop and stop - start <= MAX_KEPT:
             self._range(start, stop)
 
     def _range(self, position: int, stop: int) -> _Range:
@@ -197,21 +219,23 @@ class RemoteInputFile:
         end = min(self.size, max(stop, position + MIN_READ))
         end = min([end, *(each.start for each in self._ranges if each.start > position)])
         new = _Range(self._file, position, end)
-        return new if end - position > MAX_AHEAD else self._keep(new)
+        return new if end - position > MAX_KEPT else self._keep(new)
 
     def _known(self, position: int) -> _Range | None:
         return next((known for known in self._ranges if known.start <= position < known.end), None)
 
     def _fetch_ahead(self, position: int, step: int) -> None:
-        """Start fetching the following bytes, once the reader has read half of the last fetched range."""
+        """Start fetching the following bytes, once the reader has read most of the last fetched range."""
         if any(known.start <= position < known.end for known in self._ranges[:-1]):
             return
         for known in self._ranges:
             known.let_go(position)
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
-        if end < self.size and 2 * (end - position) <= MAX_AHEAD:
-            self._ahead = MAX_AHEAD if self._is_all else min(MAX_AHEAD, max(GROWTH * self._ahead, step))
-            self._keep(_Range(self._file, end, min(self.size, end + self._ahead)))
+        limit = BytesAhead.limit
+        wanted = limit if self._is_all else min(limit, max(GROWTH * self._ahead, step))
+        if end < self.size and REFILL * (end - position) <= wanted:
+            self._ahead = max(LEAST_AHEAD, min(wanted, limit - BytesAhead.total))
+            self._keep(_Range(self._file, end, min(self.size, end + self._ahead)).counted())
 
     def _keep(self, new: _Range) -> _Range:
         for known in self._ranges[:-1]:

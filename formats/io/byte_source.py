@@ -20,7 +20,7 @@ import xxhash
 
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.one_verb import Reopened, keep_opened, opened_before
-from pyspark_savepoint.formats.io.run_ahead import AHEAD, AHEAD_BYTES, AHEAD_FILES, Announcement, announced, taken
+from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES, Announcement, announced, taken
 from pyspark_savepoint.formats.io.snapshot_files import (
     BEGINNING,
     Anchor,
@@ -343,7 +343,7 @@ class FileLocation:
         """Return how a file of a store is opened ahead; None for a local one."""
         if not self.filesystem.is_remote:
             return None
-        size = self.size if 0 <= self.size <= opening.whole else opening.count or AHEAD_BYTES // AHEAD
+        size = self.size if 0 <= self.size <= opening.whole else opening.count or EXPECTED
         return Announcement(self._key(opening), size, lambda: self._opened(opening))
 
     def _truncated(self, file: InputFile) -> NoReturn:
@@ -356,6 +356,9 @@ class FileLocation:
             remedy="copy the file from its origin again",
         )
 
+
+#: Bytes that the request brings which opens a file of unknown size, as far as they are counted.
+EXPECTED = 2 << 20
 
 StateLocation = InlineLocation | FileLocation
 

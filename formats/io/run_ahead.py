@@ -1,9 +1,12 @@
 """Files of stores that are opened before they are needed: many at a time, bounded in number and bytes.
 
 Who reads many files announces them in about the order in which they will be opened. The first ones are opened in the
-background at once; when half of them were taken, further ones, so that requests are made together. A file that is
+background at once; when most of them were taken, further ones, so that requests are made together. A file that is
 announced and not taken is given up when much later ones are taken. Local files are not announced: the operating system
 is faster.
+
+Bytes that are read ahead, of files that are not open yet and inside of open ones (``filesystems.remote_files``), have
+one limit in a process, which a task has from option ``memory``.
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from pyspark_savepoint.formats.io.snapshot_files import InputFile
 
 S = TypeVar("S")
 T = TypeVar("T")
-#: Number of requests at a time across files; number and bytes of the files that are open ahead of their reader.
-AHEAD, AHEAD_FILES, AHEAD_BYTES = 32, 256, 64 << 20
+#: Number of requests at a time across files; number of the files that are open ahead of their reader.
+AHEAD, AHEAD_FILES = 64, 256
+#: Most bytes that are read ahead. When fewer than a part of the limit are left, more are read.
+AHEAD_BYTES, REFILL = 64 << 20, 4
 #: The purpose of opening a file that every other purpose serves too.
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
-FEW_AHEAD, GROWTH = 2, 4
+FEW_AHEAD, GROWTH = 2, 16
 
 
 class Announcement:
@@ -49,6 +54,25 @@ class Announcement:
             self.file.add_done_callback(close)
 
 
+class BytesAhead:
+    """The bytes that are read ahead in this process, and how many may be."""
+
+    _lock = threading.Lock()
+    total = 0
+    limit = AHEAD_BYTES
+
+    @classmethod
+    def add(cls, count: int) -> None:
+        """Count bytes that are requested ahead, or no longer."""
+        with cls._lock:
+            cls.total += count
+
+    @classmethod
+    def within(cls, memory: int) -> None:
+        """Let a read begin with option ``memory``, which is a limit below the default one."""
+        cls.limit = min(memory, AHEAD_BYTES)
+
+
 class _Queue:
     """Files in about the order in which they will be taken; ``width`` of them are opened ahead, later more."""
 
@@ -59,24 +83,29 @@ class _Queue:
         self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="savepoint-ahead")
         self._count = 0
         self._places = set[object]()
+        #: Files that were opened before it was their turn.
+        self.passed = set[object]()
         self._top_up()
 
     def _top_up(self) -> None:
-        if self._started and (2 * len(self._started) > self._width or 2 * _Bytes.open > AHEAD_BYTES):
+        if self._started and (2 * len(self._started) > self._width or REFILL * BytesAhead.total > BytesAhead.limit):
             return
-        while len(self._started) < self._width and (_Bytes.open < AHEAD_BYTES or not self._started):
+        while len(self._started) < self._width and (BytesAhead.total < BytesAhead.limit or not self._started):
             file = next(self._waiting, None)
             if file is None:
                 return
             place, purpose = file.key
             if file.key in _OPENING or (purpose == SIZE_ALONE and place in self._places):
                 continue
+            if file.key in self.passed:
+                self.passed.remove(file.key)
+                continue
             self._places.add(place)
             file.file = self._pool.submit(in_context(file.open))
             file.number = self._count = self._count + 1
             _OPENING[file.key] = self, file
             self._started.append(file)
-            _Bytes.open += file.size
+            BytesAhead.add(file.size)
 
     def take(self, wanted: Announcement) -> Future[InputFile]:
         """Return a file that is being opened, give up those long before it, and open further ones."""
@@ -92,25 +121,21 @@ class _Queue:
     def _drop(self, file: Announcement) -> Announcement:
         self._started.remove(file)
         _OPENING.pop(file.key, None)
-        _Bytes.open -= file.size
+        BytesAhead.add(-file.size)
         return file
 
     def end(self) -> None:
         """Give up all files that were not taken."""
         with _LOCK:
+            _QUEUES.remove(self)
             self._waiting = iter(())
             while self._started:
                 self._drop(self._started[0]).give_up()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Bytes:
-    """The bytes of files that are open ahead, in this process."""
-
-    open = 0
-
-
-#: Files that are being opened, by their keys, and the lock of all queues.
+#: All queues; files that are being opened, by their keys; and the lock of both.
+_QUEUES: list[_Queue] = []
 _OPENING: dict[object, tuple[_Queue, Announcement]] = {}
 _LOCK = threading.Lock()
 
@@ -133,6 +158,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterat
 
     with _LOCK:
         queue = _Queue(all_files(), width)
+        _QUEUES.append(queue)
     try:
         yield
     finally:
@@ -141,10 +167,13 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterat
 
 def taken(key: object) -> InputFile | None:
     """Return the file of a key that was announced, as soon as it is open; None if it was not."""
-    if not _OPENING:
+    if not _QUEUES:
         return None
     with _LOCK:
         found = _OPENING.get(key)
+        for queue in _QUEUES:
+            if found is None or queue is not found[0]:
+                queue.passed.add(key)
         file = None if found is None else found[0].take(found[1])
     return None if file is None else file.result()
 

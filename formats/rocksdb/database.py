@@ -427,12 +427,12 @@ class FamilyReader:
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> DatabaseEntries | None:
         """Return the values of keys with some prefixes, sorted; None if there are none."""
-        with self._ahead_of(prefixes):
+        with self._ahead_of(prefixes, self.runs):
             return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
 
-    def _ahead_of(self, prefixes: KeyPrefixes) -> AbstractContextManager[None]:
-        """Open the files that may have keys with some prefixes in the background."""
-        wanted = ((file.info, blocks_at(file, blocks)) for run in self.runs for file, blocks in run.wanted(prefixes))
+    def _ahead_of(self, prefixes: KeyPrefixes, runs: Sequence[_Run]) -> AbstractContextManager[None]:
+        """Open the files of runs that may have keys with some prefixes in the background."""
+        wanted = ((file.info, blocks_at(file, blocks)) for run in runs for file, blocks in run.wanted(prefixes))
         return opened_ahead(self.database.reads(wanted))
 
     def runs_of_prefixes(self, prefixes: KeyPrefixes, known: Longs | None) -> list[DatabaseEntries]:
@@ -441,12 +441,15 @@ class FamilyReader:
         ``known``: each prefix is that of one key, of which versions before this sequence number are not needed.
         """
         runs = []
-        for run in sorted(self.runs, key=lambda run: run.newest, reverse=True):
-            wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
-            parts = run.read_prefixes(wanted) if len(wanted) else []
-            if known is not None:
-                known = np.maximum(known, newest_complete(parts, prefixes))
-            runs.append(parts)
+        newest_first = sorted(self.runs, key=lambda run: run.newest, reverse=True)
+        # To wait for one file after the other takes longer than blocks of older ones that turn out not to be needed.
+        with self._ahead_of(prefixes, newest_first):
+            for run in newest_first:
+                wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
+                parts = run.read_prefixes(wanted) if len(wanted) else []
+                if known is not None:
+                    known = np.maximum(known, newest_complete(parts, prefixes))
+                runs.append(parts)
         return _joined(runs)
 
     def runs_of(self, low: int, high: int) -> list[DatabaseEntries]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
+from pyspark_savepoint.formats.io.run_ahead import AHEAD_BYTES
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
@@ -45,7 +46,8 @@ MAX_TOP = 10_000
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MEMORY = (
     "bytes of the largest key group that a task joins in memory, which takes about three times as much; larger key "
-    "groups are merged block by block if they are sorted, else go through local disk"
+    "groups are merged block by block if they are sorted, else go through local disk; as many bytes of a store are "
+    f"read ahead, at most {AHEAD_BYTES >> 20}m"
 )
 Parse = Callable[[str], Any]
 P = TypeVar("P", bound=Parse)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
-from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.io.byte_source import FileLocation, opened_ahead
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
@@ -235,6 +235,15 @@ def merge_bases(
         merge = _Merge(plan, writer, opened, KeyGroupCursor(rows), KeyGroupCursor(deleted))
         for some in together(own, sizes, plan.request.sort_memory // EXPANDED):
             merge.write(some)
+
+
+@contextmanager
+def bases_ahead(plan: WritePlan) -> Iterator[int]:
+    """Open the files of all bases in the background within the block, in their order; yield their approximate bytes."""
+    described = [BaseState.of(plan, request).described for request in plan.request.bases]
+    sources = [source for base in described for source in base.sources]
+    with opened_ahead(read for source in sources for read in source.reads(source.key_group_range)):
+        yield sum(base.state_bytes for base in described)
 
 
 @dataclass(frozen=True)

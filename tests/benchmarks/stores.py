@@ -1,7 +1,8 @@
 """The part ``stores``: what verbs wait for in an object store that takes 50 ms for each request, beside raw reads.
 
 Of each verb the figure is the time with a request under way, the name says how many there were and how many of them
-waited for the one before, and how that compares with obstore reading the same bytes once, 32 ranges at a time.
+waited for the one before, and how that compares with obstore reading and writing the same bytes once, 32 ranges or
+objects at a time.
 """
 
 from __future__ import annotations
@@ -98,7 +99,10 @@ def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) 
 
 
 def _raw(store: MeasuredStore, asked: list[Request]) -> float:
-    """Return the seconds in which the bytes that a verb has read come in, each once, 32 ranges at a time."""
+    """Return the seconds in which the bytes that a verb has read come in, and those that it wrote go out.
+
+    Each once, 32 ranges or objects at a time.
+    """
     client = S3Store(
         "bucket",
         endpoint=store.endpoint,
@@ -107,6 +111,7 @@ def _raw(store: MeasuredStore, asked: list[Request]) -> float:
         secret_access_key="test",
         client_options={"allow_http": True},
     )
+    sent = [(f"raw/{number}", bytes(one.taken)) for number, one in enumerate(asked) if one.kind in ("PUT", "PART")]
     sizes: dict[str, int] = {}
     for one in asked:
         if one.kind == "GET" and one.given and one.key in store.objects:
@@ -122,4 +127,6 @@ def _raw(store: MeasuredStore, asked: list[Request]) -> float:
     with ThreadPoolExecutor(32) as pool:
         for ranges in (first, rest):
             list(pool.map(lambda one: client.get_range(one[0], start=one[1], end=one[2]), ranges))
+        list(pool.map(lambda one: client.put(*one, use_multipart=False), sent))
+    store.objects = {name: data for name, data in store.objects.items() if not name.startswith("raw/")}
     return max(waited(store.requests), LATENCY)

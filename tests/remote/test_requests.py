@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import AccessDeniedError, SavepointError
 from pyspark_savepoint.formats.filesystems import listing
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import write_savepoint
 from tests.remote.conftest import SHOP
@@ -261,3 +263,40 @@ def test_surveys_read_headers_together_and_files_many_at_a_time(
     # A few files may be opened ahead after they were read.
     assert measured.kinds()["GET"] <= 60 * passes + 20
     assert chain(measured.requests) < most
+
+
+def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Each small file once, for its header, its rows, its bytes, and its rows again; none waits for the others."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
+    measured.upload(tmp_path / "wide", "sought")
+    measured.latency = 0.02
+    assert run(measured, "erase", "s3://bucket/sought", "s3://bucket/new", "--dry-run", "--keys", "42") in (0, 1)
+    assert measured.kinds()["GET"] <= 60 + 4
+    assert chain(measured.requests) < 20
+
+
+def test_keys_are_removed_from_many_files_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Each file: its header, its bytes, and the new file in one request."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
+    measured.upload(tmp_path / "wide", "removed")
+    measured.latency = 0.02
+    assert run(measured, "remove-keys", "s3://bucket/removed", "s3://bucket/left", "bench", "--keys", "0") == 0
+    assert measured.kinds()["GET"] <= 60 * 2 + 8
+    assert measured.kinds()["PUT"] <= 60 + 4
+    assert chain(measured.requests) < 40
+
+
+def test_memory_limits_what_is_read_ahead(measured: MeasuredStore, tmp_path: Path) -> None:
+    """A read that stops at its first rows has fetched no more than option ``memory`` of the following files."""
+    write_savepoint(tmp_path / "wide", "long", 400_000, parallelism=8)
+    measured.upload(tmp_path / "wide", "ahead")
+    given = []
+    for memory in ("1m", "64m"):
+        measured.requests.clear()
+        batches = pyspark_savepoint.open(at(measured, "ahead")).keyed_state("bench", memory=memory).batches()
+        for _ in range(3):
+            next(batches)
+        given.append(sum(one.given for one in measured.requests))
+        batches.close()
+    assert given[0] < given[1]
+    assert BytesAhead.total == 0

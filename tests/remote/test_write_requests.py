@@ -63,7 +63,7 @@ def state(store: MeasuredStore) -> int:
 )
 def test_files_that_stay_are_copied_by_the_store(measured: MeasuredStore, words: tuple[str, ...]) -> None:
     """Two requests for each: its beginning, which shows that it is state, and the copy."""
-    measured.latency = 0.01
+    measured.latency = 0.02
     assert run(measured, *words) == 0
     assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "COPY": FILES})
     assert chain(measured.requests) < 30, "many at a time"
