@@ -1042,7 +1042,8 @@ COMMANDS = (
                 action="append",
                 default=[],
                 metavar="NAME=FILE",
-                help="values of what is added: rows with the columns of the key and the value",
+                help="history of what is added: a name of --dry-run, and rows with the key and the value; a table, and "
+                "its rows up to the snapshot; or the id of a node, and the rows of its input",
             ),
             argument(
                 "--filters",

@@ -210,6 +210,19 @@ class LocalEngine:
         table = with_expression(rows.table(), name, expression)
         return None if table is None else self.of_arrow(table)
 
+    def in_order(self, rows: LocalRows, name: str) -> LocalRows:
+        """Return rows with their numbers."""
+        schema = rows.schema.append(pa.field(name, pa.int64()))
+
+        def numbered() -> Iterator[pa.RecordBatch]:
+            begin = 0
+            for batch in rows.batches():
+                numbers = pa.array(np.arange(begin, begin + batch.num_rows, dtype=np.int64))
+                begin += batch.num_rows
+                yield pa.RecordBatch.from_arrays([*batch.columns, numbers], schema=schema)
+
+        return LocalRows(schema, (numbered,))
+
     def worded(self, condition: object) -> object:
         """Return a condition as it is: the engine has none of its own."""
         return condition

@@ -1,7 +1,8 @@
 """What a user gives for a changed query: tables by name, as values that are looked up by key or by columns of rows.
 
 A table has the columns that find a value (those of the operator's key, or of the state's rows) and the value itself, in
-a column of its name or in the only other one. Its rows are held in memory, by every task that rewrites state.
+a column of its name or in the only other one. With the key's columns its rows are distributed and sorted by the key,
+together with those of the savepoint; without them they are held in memory, by every task that rewrites state.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.joined_states import KeyedTable, gathered
 from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,
@@ -32,8 +34,9 @@ from pyspark_savepoint.statebackends.evolution.changes import (
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import VOID_NAMESPACE
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
+from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout
+from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 from pyspark_savepoint.statebackends.model.groups import group_numbers
 
 #: Layouts of views, whose rows are found by the key alone: a key has several.
@@ -51,6 +54,22 @@ class Wanted:
     operator: OperatorChange
     state: StateChange
     field: FieldSource
+
+    @property
+    def of_key(self) -> bool:
+        """Whether its values are found by the key alone."""
+        return self.state.new is not None and (self.state.new.layout in BY_KEY or not self.state.old)
+
+    def by_key(self, names: Sequence[str]) -> bool:
+        """Return whether a table with these columns has those of the key, as the rows of the state have them."""
+        new, state = self.operator.new, self.state.new
+        assert new is not None
+        assert state is not None
+        if self.of_key:
+            return True
+        own = {column.name: source for column, source in _finding(self)}
+        plain = new.namespace == VOID_NAMESPACE and not self.state.key
+        return plain and bool(new.key) and all(column.name in names and column.name in own for column in new.key)
 
 
 def own_name(name: str, field: FieldSource) -> str:
@@ -155,20 +174,28 @@ def _aggregate_of(name: str, view: OldState) -> Expression | None:
 
 
 #: Lookups by the uid of an operator, its state and the name under which the user gave them.
-Given = Mapping[tuple[str, str, str], Lookup]
+Lookups = Mapping[tuple[str, str, str], Lookup]
 
 
-def lookups_of(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> Given:
-    """Return what a user gave, as lookups; raise OptionError for a table that does not fit."""
+@dataclass(frozen=True)
+class Given:
+    """What a user gave: ``tables`` by the uid of the operator, ``lookups`` of rows without a key, ``rows`` of history.
+
+    Lookups are held in memory, by every task that rewrites state.
+    """
+
+    tables: Mapping[str, tuple[KeyedTable, ...]]
+    lookups: Lookups
+    rows: Mapping[str, Rows]
+
+
+def given_values(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> Given:
+    """Return what a user gave; raise OptionError for a table that does not fit."""
     wanted = wanted_values(evolution)
-    found: dict[tuple[str, str, str], Lookup] = {}
+    lookups: dict[tuple[str, str, str], Lookup] = {}
+    tables: dict[str, list[KeyedTable]] = {}
+    history: dict[str, Rows] = {}
     for name, given in backfill.items():
-        if name not in wanted:
-            raise OptionError(
-                f"nothing of the new query is backfilled under the name {name!r}",
-                expected=", ".join(map(repr, wanted)) or "no backfill",
-                remedy=did_you_mean(name, wanted),
-            )
         rows = engine.rows(given)
         if rows is None:
             raise OptionError(
@@ -176,67 +203,105 @@ def lookups_of(engine: Engine, backfill: Mapping[str, object], evolution: Evolut
                 found=type(given).__name__,
                 remedy=engine.make_rows,
             )
-        table = gathered(engine, rows)
-        for one in wanted[name]:
-            assert one.operator.new is not None
-            assert one.state.new is not None
-            own = own_name(name, one.field)
-            shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
-            found[one.operator.new.uid, one.state.new.name, own] = _lookup(name, own, table, one, shares=shares)
-    return found
+        if name in evolution.given_rows and name not in wanted:
+            history[name] = rows
+            continue
+        for together in _together(wanted[name]):
+            uid = together[0].operator.new_uid or ""
+            if together[0].by_key(rows.schema.names):
+                place = f"__given_{len(tables.get(uid, ()))}"
+                tables.setdefault(uid, []).append(_keyed_table(name, place, rows, together))
+                continue
+            table = gathered(engine, rows)
+            for one in together:
+                assert one.state.new is not None
+                own = own_name(name, one.field)
+                shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
+                lookups[uid, one.state.new.name, own] = _lookup(name, own, table, one, shares=shares)
+    return Given({uid: tuple(found) for uid, found in tables.items()}, lookups, history)
 
 
-def gathered(engine: Engine, rows: Rows) -> pa.Table:
-    """Return all of some rows."""
-    return engine.gathered(lambda: rows)
+def _together(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+    """Return fields that one table gives: of one operator all that are found by the key, others by themselves."""
+    found: dict[object, list[Wanted]] = {}
+    for place, one in enumerate(wanted):
+        found.setdefault(one.operator.new_uid if one.of_key else place, []).append(one)
+    return list(found.values())
+
+
+def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[Wanted]) -> KeyedTable:
+    """Return a table whose rows are distributed by the key of NEW."""
+    first, names = wanted[0], rows.schema.names
+    assert first.operator.new is not None
+    key = first.operator.new.key
+    windowed = first.operator.new.namespace != VOID_NAMESPACE
+    finding: list[tuple[Column, Expression]] = [(column, OldKey(index)) for index, column in enumerate(key)]
+    if windowed:
+        finding.append((Column(WINDOW_END, LogicalType("BIGINT")), OldPart("", "window end")))
+    if not first.of_key:
+        others = [pair for pair in _finding(first) if pair[0].name not in {column.name for column in key}]
+        finding += [pair for pair in others if pair[0].name in names and pair[0].name != name]
+    _expect_columns(name, finding, names)
+    columns, values, kinds = [], [], []
+    for one in wanted:
+        shares = sum(1 for other in wanted if other.state is one.state) > 1
+        known = [column.name for column, _ in finding]
+        value = _part_column(name, names, one.field) if shares else _value_column(name, names, known)
+        assert one.state.new is not None
+        columns.append(Column(value, one.field.kind))
+        kinds.append(Column(one.field.name, replace(one.field.kind, nullable=True)))
+        values.append((one.state.new.name, own_name(name, one.field)))
+    of_rows = [Column(column.name, replace(column.kind, nullable=True)) for column, _ in finding]
+    shape = StateShape(place, "list", Layout.ROW_LIST, "", (*of_rows, *kinds))
+    once = any(one.state.new is None or one.state.new.layout not in VIEWS for one in wanted)
+    by = tuple((column.name, source) for column, source in finding)
+    table = GivenTable(name, shape, by, tuple(values), once, known=first.of_key)
+    own = tuple(column for column, _ in finding)
+    return KeyedTable(table, rows, key, (*own, *columns), WINDOW_END if windowed else None)
+
+
+def _expect_columns(name: str, finding: Sequence[tuple[Column, Expression]], names: Sequence[str]) -> None:
+    """Raise OptionError for a table without the columns that find its rows."""
+    expected = [column.name for column, _ in finding]
+    missing = [one for one in expected if one not in names]
+    if not missing:
+        return
+    none = len(missing) == len(expected)
+    raise OptionError(
+        f"backfill {name!r} has no column by which its values are found"
+        if none
+        else f"backfill {name!r} lacks a column of the key",
+        expected=", ".join(expected),
+        found=", ".join(names),
+        remedy=f"give {'the' if none else 'all'} columns of the key under these names",
+    )
 
 
 def _lookup(name: str, own: str, table: pa.Table, wanted: Wanted, *, shares: bool) -> Lookup:
+    """Return a table whose rows are found by columns of the rows of a state, which need not have its key."""
     columns = _finding(wanted)
     finding = [column.name for column, _ in columns]
-    value = _part_column(name, table, wanted.field) if shares else _value_column(name, table, finding)
-    by = [(column, place) for column, place in columns if column.name in table.column_names and column.name != value]
-    if not by and columns:
-        raise OptionError(
-            f"backfill {name!r} has no column by which its values are found",
-            expected=", ".join(column.name for column, _ in columns),
-            found=", ".join(table.column_names),
-            remedy="give the columns of the key under these names",
-        )
-    keyed = wanted.state.new is not None and wanted.state.new.layout in BY_KEY
-    missing = [column.name for column, _ in columns if keyed and column.name not in table.column_names]
-    if missing:
-        raise OptionError(
-            f"backfill {name!r} lacks a column of the key",
-            expected=", ".join(column.name for column, _ in columns),
-            found=", ".join(table.column_names),
-            remedy="give all columns of the key under these names",
-        )
+    names = table.column_names
+    value = _part_column(name, names, wanted.field) if shares else _value_column(name, names, finding)
+    by = [(column, place) for column, place in columns if column.name in names and column.name != value]
+    if not by:
+        _expect_columns(name, columns, ())
     arrays = {
-        column.name: _window_end(table.column(WINDOW_END).combine_chunks())
-        if column.name == WINDOW_END
-        else exactly(table.column(column.name).combine_chunks(), replace(column.kind, nullable=True), column.name)
+        column.name: exactly(
+            table.column(column.name).combine_chunks(), replace(column.kind, nullable=True), column.name
+        )
         for column, _ in by
     }
     kind = replace(wanted.field.kind, nullable=True)
     given = pa.table({**arrays, own: exactly(table.column(value).combine_chunks(), kind, name)})
-    if wanted.state.new is None or wanted.state.new.layout not in VIEWS:
-        _expect_once(name, given, [column.name for column, _ in by])
+    _expect_once(name, given, [column.name for column, _ in by])
     return Lookup(given, tuple((column.name, place) for column, place in by))
 
 
 def _finding(wanted: Wanted) -> list[tuple[Column, Expression]]:
-    """Return the columns that find a value: of an accumulator the key's, of a row its other ones."""
-    operator, state = wanted.operator, wanted.state
-    assert operator.new is not None
+    """Return the columns that find a value of a row: its other ones."""
+    state = wanted.state
     assert state.new is not None
-    if state.new.layout in BY_KEY or not state.old:
-        places: Sequence[Expression] = [OldKey(i) for i in range(len(operator.new.key))]
-        if operator.key and not operator.merges and all(one.source is not None for one in operator.key):
-            places = [one.source for one in operator.key if one.source is not None]
-        windowed = operator.new.namespace != VOID_NAMESPACE
-        window = [(Column(WINDOW_END, LogicalType("BIGINT")), OldPart("", "window end"))] if windowed else []
-        return [*zip(operator.new.key, places, strict=True), *window]
     return [
         (column, one.source)
         for column, one in zip(state.new.columns, state.fields, strict=True)
@@ -248,38 +313,33 @@ def _finding(wanted: Wanted) -> list[tuple[Column, Expression]]:
 PARTS_OF_NAMES = {" sum": "sum", " count of values": "count"}
 
 
-def _part_column(name: str, table: pa.Table, field: FieldSource) -> str:
+def _part_column(name: str, names: Sequence[str], field: FieldSource) -> str:
     """Return the column of one of several fields that are given under one name."""
     parts = [part for end, part in PARTS_OF_NAMES.items() if field.name.endswith(end)]
     for one in (field.name, *parts):
-        if one in table.column_names:
+        if one in names:
             return one
     raise OptionError(
         f"backfill {name!r} has no column {(parts or [field.name])[0]!r}, because it is kept in parts",
         expected="columns sum and count, for an average" if parts else field.name,
-        found=", ".join(table.column_names),
+        found=", ".join(names),
         remedy="give SUM and COUNT of the values instead of their average",
     )
 
 
-def _window_end(column: pa.Array) -> pa.Array:
-    """Return the ends of windows as numbers of milliseconds, as SQL's operators keep them."""
-    return column.cast(pa.timestamp("ms")).cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
-
-
-def _value_column(name: str, table: pa.Table, finding: Sequence[str]) -> str:
+def _value_column(name: str, names: Sequence[str], finding: Sequence[str]) -> str:
     short = name.rpartition(".")[2]
     for one in (name, short):
-        if one in table.column_names:
-            return str(one)
-    others: list[str] = [column for column in table.column_names if column not in finding]
+        if one in names:
+            return one
+    others = [column for column in names if column not in finding]
     if len(others) == 1:
         return others[0]
     raise OptionError(
         f"backfill {name!r} has no column for its value",
         expected=f"column {short!r}, and {', '.join(finding)}",
-        found=", ".join(table.column_names),
-        remedy=did_you_mean(short, table.column_names),
+        found=", ".join(names),
+        remedy=did_you_mean(short, names),
     )
 
 

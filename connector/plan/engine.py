@@ -170,6 +170,9 @@ class Engine(Protocol):
 
         """
 
+    def in_order(self, rows: Any, name: str) -> Rows:
+        """Return rows with another column: numbers in the order in which the user has the rows."""
+
     def worded(self, condition: object) -> object:
         """Return a condition of the engine's own kind in the words of ``--where``, and any other as it is."""
 

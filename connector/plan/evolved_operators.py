@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.plan.backfills import BY_KEY, Given, gathered, with_own_names
+from pyspark_savepoint.plan.backfills import Given, with_own_names
 from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.joined_states import Joining, gathered
 from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, rehashed, with_states
-from pyspark_savepoint.plan.made_states import Emitting, MadeStates, no_rows, planned_state
-from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.made_rows import no_rows
+from pyspark_savepoint.plan.made_states import Emitting, MadeStates, planned_state
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
@@ -32,6 +33,8 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     StateChange,
     Verdict,
 )
+from pyspark_savepoint.statebackends.evolution.expected_rows import WATERMARK
+from pyspark_savepoint.statebackends.evolution.histories import Slices
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     EXACT,
     VOID_NAMESPACE,
@@ -41,16 +44,16 @@ from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     namespace_of,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission
+from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     KEY,
     LATEST,
-    FoundRows,
     LatestTime,
     OldStates,
     Order,
     RewrittenRows,
 )
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import PLACE, PLACES, Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.shapes import Layout
@@ -71,6 +74,7 @@ from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_SORT_MEMORY,
     KEYED_STATE,
+    OPERATOR_STATE,
     WINDOW_STATE,
     WriteSpec,
 )
@@ -79,15 +83,19 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import TIMER
 
 @dataclass(frozen=True)
 class EvolvedOperator:
-    """One operator and its change; ``lookups`` is what the user gave, by name."""
+    """One operator and its change; ``lookups`` and ``joining`` are what the user gave."""
 
     engine: Engine
     plan: OperatorPlan
     change: OperatorChange
     lookups: Mapping[tuple[str, str], Lookup]
     now: int
+    joining: Joining | None = None
     #: The order of the rows of a rank.
     order: tuple[Order, ...] = ()
+    #: Of windows: their slices, and the watermark of the savepoint.
+    slices: Slices | None = None
+    watermark: int | None = None
 
     def evolved(self) -> OperatorPlan:
         """Return the operator with the states of NEW, under the same identifier."""
@@ -109,7 +117,6 @@ class EvolvedOperator:
         if not changed:
             return plan
         read = self._read()
-        self._expect_all_found(read[0])
         timers = list(self._timers(plan)) if whole else []
         for service in dict.fromkeys(state.service for state in plan.of_kind(TIMERS)) if whole else ():
             plan = plan.without_state(service)
@@ -137,12 +144,12 @@ class EvolvedOperator:
             if any(state.service == one.service for state in plan.of_kind(TIMERS)):
                 plan = plan.without_state(one.service)
             if one.action == "made":
-                states = MadeStates(self.engine, self.change, self.lookups, plan.max_parallelism, self.now)
+                states = MadeStates(self.engine, self.change, plan.max_parallelism, self.now)
                 waiting = next((each for each in self.change.states if each.waiting and each.waiting.waits), None)
                 if waiting is not None:
                     made, planned = states.timers_of_rows(windows, one.service, waiting)
                 else:
-                    made, planned = states.timers_of_windows(windows, one.service)
+                    made, planned = states.timers_of_windows(windows, one.service, self.slices, self.watermark)
                 plan = plan.with_input(made, planned, replaces=False)
         return plan
 
@@ -213,28 +220,6 @@ class EvolvedOperator:
             return rows.mapped(UnderStateWindows(schema), schema), OldStates(shapes)
         return self.engine.read(options), OldStates(shapes)
 
-    def _expect_all_found(self, rows: Rows) -> None:
-        """Raise ValueRangeError for a key that was given and is not among those of the savepoint."""
-        if self.change.merges or any(one.key for one in self.change.states):
-            return
-        states = {one.new.name for one in self.change.states if one.new is not None and one.new.layout in BY_KEY}
-        for (state, name), lookup in self.lookups.items():
-            if state not in states:
-                continue
-            columns = [KEY, *([WINDOW_COLUMN] if self.namespaced else [])]
-            found = rows.select(*columns).mapped(FoundRows(lookup), PLACES)
-            places = gathered(self.engine, found).column(PLACE)
-            known = np.zeros(len(lookup.table), np.bool_)
-            known[np.asarray(places.combine_chunks(), np.int64)] = True
-            if not known.all():
-                row = int(np.flatnonzero(~known)[0])
-                raise ValueRangeError(
-                    f"backfill {name!r} has a key that the savepoint has not",
-                    operator=self.plan.label,
-                    found=", ".join(f"{one}={lookup.table.column(one)[row].as_py()!r}" for one, _ in lookup.by),
-                    remedy="the history must end where the savepoint was taken: leave out what came later",
-                )
-
     def _options(self, table: str) -> dict[str, str]:
         """Return the options that read a table of the operator in the base."""
         base = self.plan.base
@@ -262,7 +247,7 @@ class EvolvedOperator:
         fields = [pa.field(KEY, key.arrow_type(EXACT))]
         fields += [rows.schema.field(WINDOW_COLUMN)] if self.namespaced else []
         schema = pa.schema([*fields, *(field for one in columns for field in one.fields)])
-        merges = self.change.merges or any(one.key for one in changes)
+        merges = self.change.merges or any(one.key for one in changes) or self.joining is not None
         function = RewrittenRows(
             old,
             tuple(changes),
@@ -283,9 +268,10 @@ class EvolvedOperator:
         window = (namespace, WINDOW_COLUMN) if self.namespaced else (None, None)
         written = KeyedDescriptor((KEY,), key, tuple(descriptors), *window)
         made = self._merged(rows, function, written) if merges else rows.mapped(function, schema)
-        # Computed once without rows: what is not known here is refused before anything is read.
-        none = no_rows(rows.schema)
-        function.of_keys(function.keys(none), none if not merges else none_of_key(none, key))
+        if self.joining is None:
+            # Computed once without rows: what is not known here is refused before anything is read.
+            none = no_rows(rows.schema)
+            function.of_keys(function.keys(none), none if not merges else none_of_key(none, key))
         spec = WriteSpec(table=WINDOW_STATE if self.namespaced else KEYED_STATE)
         state_input = StateInput(made, spec, written, bound_key=True)
         return state_input, [planned_state(one) for one in descriptors]
@@ -304,14 +290,18 @@ class EvolvedOperator:
 
     def _merged(self, rows: Rows, function: RewrittenRows, written: KeyedDescriptor) -> Rows:
         """Return the rows of NEW's keys: those of OLD under their new keys, sorted, and merged where keys are one."""
-        columns = [one for one in rows.schema if one.name != KEY]
-        schema = pa.schema([pa.field(KEY, written.key_serializer.arrow_type(EXACT)), *columns])
-        by_row = {one.old.name: one.key for one in self.change.states if one.old is not None and one.key}
-        rekeyed = rows.mapped(Rekeyed(function.old, self.change.key, by_row, schema), schema)
         by_key = replace(written, states=())
-        limit = self.plan.max_parallelism
+        limit, key = self.plan.max_parallelism, written.key_serializer
+        rekeyed = rows
+        if self._moves_keys or self.change.merges:
+            columns = [one for one in rows.schema if one.name != KEY]
+            schema = pa.schema([pa.field(KEY, key.arrow_type(EXACT)), *columns])
+            by_row = {one.old.name: one.key for one in self.change.states if one.old is not None and one.key}
+            rekeyed = rows.mapped(Rekeyed(function.old, self.change.key, by_row, schema), schema)
+        if self.joining is not None:
+            return self.joining.joined(rekeyed, function, key, by_key, limit)
         placed = self.engine.by_key(rekeyed, by_key, limit, None)
-        merged = MergedRows(function, by_key, limit, schema, DEFAULT_SORT_MEMORY)
+        merged = MergedRows(function, by_key, limit, rekeyed.schema, DEFAULT_SORT_MEMORY)
         return placed.mapped(merged, function.schema)
 
 
@@ -371,11 +361,12 @@ class EvolvedSavepoint:
     engine: Engine
     plan: SavepointPlan
     evolution: Evolution
-    lookups: Given
+    given: Given
     emissions: Mapping[str, Emission]
     orders: Mapping[str, tuple[Order, ...]]
     key_places: Mapping[tuple[str, int], tuple[int, ...]]
     view_bits: Mapping[tuple[str, str], int]
+    slices: Mapping[str, Slices]
     now: int
 
     def evolved(self) -> SavepointPlan:
@@ -402,10 +393,7 @@ class EvolvedSavepoint:
                 continue
             evolved = operator
             if not change.new.of_connector and (change.verdict is not Verdict.AS_IS or _renames(change)):
-                own = replace(change, states=tuple(one for one in change.states if one.emitted_by is None))
-                order = self.orders.get(change.new.uid, ())
-                lookups = self._lookups(change.new.uid)
-                evolved = EvolvedOperator(self.engine, operator, own, lookups, self.now, order).evolved()
+                evolved = self._evolved(operator, change)
                 evolved = self._made(evolved, change, known)
             plan = plan.with_changed(operator, evolved)
             known[change.new.uid] = evolved, change
@@ -413,14 +401,59 @@ class EvolvedSavepoint:
                 moved.append((evolved, identifier_of(change.new.uid)))
         return _moved(plan, moved).with_new(*new)
 
+    def _evolved(self, operator: OperatorPlan, change: OperatorChange) -> OperatorPlan:
+        """Return an operator of OLD with the states of NEW; none of them if all are made anew."""
+        assert change.new is not None
+        if self._is_whole(change):
+            limits = [one.max_parallelism for one in self.plan.operators]
+            wanted = 1 if is_single(change) else max(limits) if operator.max_parallelism == 1 else None
+            plan = with_states(operator)
+            plan = plan if wanted in (None, plan.max_parallelism) else rehashed(plan, wanted, None)
+            return _without_keyed(plan)
+        own = replace(change, states=tuple(one for one in change.states if one.emitted_by is None))
+        order = self.orders.get(change.new.uid, ())
+        lookups, joining = self._lookups(change.new.uid), self._joining(change, operator)
+        slices = self.slices.get(change.new.uid)
+        makes = slices is not None and any(one.action == "made" for one in change.timers)
+        watermark = self._watermark(operator) if makes else None
+        return EvolvedOperator(
+            self.engine, operator, own, lookups, self.now, joining, order, slices, watermark
+        ).evolved()
+
+    def _is_whole(self, change: OperatorChange) -> bool:
+        """Return whether all of an operator is computed from history."""
+        history = self.evolution.histories.get(change.new_uid or "")
+        return history is not None and history.whole
+
+    def _joining(self, change: OperatorChange, operator: OperatorPlan | None) -> Joining | None:
+        """Return what is given for the keys of an operator; None if nothing is."""
+        uid = change.new_uid or ""
+        tables, history = self.given.tables.get(uid, ()), self.evolution.histories.get(uid)
+        if history is None and not tables:
+            return None
+        computed = None if history is None else Computed(history, self.orders.get(uid, ()))
+        watermark = None
+        if history is not None and history.slices is not None and operator is not None:
+            watermark = self._watermark(operator)
+        return Joining(self.engine, tables, computed, self.given.rows, watermark)
+
+    def _watermark(self, operator: OperatorPlan) -> int | None:
+        """Return the watermark that an operator has: windows that ended by then have fired."""
+        base = operator.base
+        if base is None or not any(state.name == WATERMARK.name for state in with_states(operator).of_kind(OPERATOR)):
+            return None
+        options = {"path": base.path, "uidHash": base.operator.operator_id.hex, "state": WATERMARK.name}
+        rows = gathered(self.engine, self.engine.read(options | {"table": OPERATOR_STATE, "timestamps": "raw"}))
+        values = [value for value in rows.column("value").to_pylist() if value is not None]
+        return min(values, default=None)
+
     def _made(
         self, plan: OperatorPlan, change: OperatorChange, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]
     ) -> OperatorPlan:
         """Return an operator with the states that are made of rows which other operators have emitted."""
         assert change.new is not None
         places = {side: place for (uid, side), place in self.key_places.items() if uid == change.new.uid}
-        lookups = self._lookups(change.new.uid)
-        states = MadeStates(self.engine, change, lookups, plan.max_parallelism, self.now, places)
+        states = MadeStates(self.engine, change, plan.max_parallelism, self.now, places)
         # States of a new operator that begin empty are registered with the first that does not.
         empty = [one for one in change.states if one.verdict is Verdict.BEGINS_EMPTY and change.old is None]
         for one in change.states:
@@ -431,11 +464,23 @@ class EvolvedSavepoint:
             made, planned = states.emitted(one, self._emitting(one.emitted_by, known), empty)
             plan = plan.with_input(made, planned, replaces=True)
             empty = []
-        if change.old is None and plan.states is not None and not plan.states:
-            given = [one for one in change.states if one.new is not None and one.verdict is Verdict.BACKFILLED]
-            if given and lookups:
-                made, planned = states.given(given, next(iter(lookups.values())))
-                plan = plan.with_input(made, planned, replaces=False)
+        if self._is_whole(change) or (change.old is None and plan.states is not None and not plan.states):
+            return self._joined(plan, change, states)
+        return plan
+
+    def _joined(self, plan: OperatorPlan, change: OperatorChange, states: MadeStates) -> OperatorPlan:
+        """Return an operator all of whose state the user gives."""
+        given = [one for one in change.states if one.new is not None and one.verdict is Verdict.BACKFILLED]
+        joining = self._joining(change, plan)
+        if not given or joining is None:
+            return plan
+        made, planned = states.joined(given, joining)
+        plan = plan.with_input(made, planned, replaces=False)
+        for timers in change.timers:
+            if timers.action == "made":
+                slices = self.slices.get(change.new_uid or "")
+                own, queues = states.timers_of_windows(made.rows, timers.service, slices, joining.watermark)
+                plan = plan.with_input(own, queues, replaces=False)
         return plan
 
     def _with_bits(self, change: OperatorChange) -> OperatorChange:
@@ -463,7 +508,7 @@ class EvolvedSavepoint:
 
     def _lookups(self, uid: str) -> dict[tuple[str, str], Lookup]:
         """Return what was given for an operator, by state and name."""
-        return {(state, name): lookup for (of, state, name), lookup in self.lookups.items() if of == uid}
+        return {(state, name): lookup for (of, state, name), lookup in self.given.lookups.items() if of == uid}
 
     def _emitting(self, uid: str, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
         """Return the rows of an operator of NEW, from which follows what it has emitted."""

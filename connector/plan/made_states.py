@@ -11,28 +11,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import fixed_array, struct_array
+from pyspark_savepoint.formats.columns import fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.joined_states import Joining
+from pyspark_savepoint.plan.made_rows import no_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, PlannedState, StateInput
 from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, StateChange, Verdict
+from pyspark_savepoint.statebackends.evolution.histories import Slices
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     EXACT,
+    VOID_NAMESPACE,
     StateColumns,
     descriptor_of,
     key_serializer_of,
     namespace_of,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission, EmittedRows
+from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import next_ends
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     KEY,
     OldStates,
     RewrittenRows,
     milliseconds,
 )
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows
+from pyspark_savepoint.statebackends.evolution.rewriting.merging import DistinctRows, MergedRows
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -42,10 +46,10 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     timer_states,
 )
-from pyspark_savepoint.statebackends.model.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_SORT_MEMORY,
     KEYED_STATE,
+    WINDOW_STATE,
     WriteSpec,
 )
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
@@ -69,7 +73,6 @@ class MadeStates:
 
     engine: Engine
     change: OperatorChange
-    lookups: Mapping[tuple[str, str], Lookup]
     limit: int
     now: int
     #: Where rows of each input have the key.
@@ -128,8 +131,8 @@ class MadeStates:
         merged = placed.mapped(MergedRows(identity, by_key, self.limit, schema, DEFAULT_SORT_MEMORY), whole)
         return self._input(merged, (descriptor, *others))
 
-    def given(self, states: Sequence[StateChange], keys: Lookup) -> Made:
-        """Return states whose keys, and all of whose values, the user gave; ``keys`` has the keys."""
+    def joined(self, states: Sequence[StateChange], joining: Joining) -> Made:
+        """Return states whose keys, and all of whose values, the user gave."""
         assert self.change.new is not None
         namespace = namespace_of(self.change.new)
         descriptors = [descriptor_of(one.new, namespace, timed=False) for one in states if one.new is not None]
@@ -138,25 +141,31 @@ class MadeStates:
             for one, state in zip(descriptors, states, strict=True)
             if state.new is not None
         ]
+        own = self.change.new.namespace != VOID_NAMESPACE
+        window = [pa.field(WINDOW_COLUMN, namespace.arrow_type(EXACT))] if own else []
         key = pa.field(KEY, self.key.arrow_type(EXACT))
-        schema = pa.schema([key, *(field for one in columns for field in one.fields)])
-        table = keys.table
-        fields = [table.column(column.name).combine_chunks() for column in self.change.new.key]
-        first = np.unique(group_numbers(fields, len(table)), return_index=True)[1]
-        fields = [field.take(pa.array(first)) for field in fields]
-        rows = self.engine.of_arrow(pa.table({KEY: struct_array(key.type, fields, len(first))}))
-        function = RewrittenRows(
-            OldStates(()), tuple(states), tuple(columns), schema, (), self.lookups, self.now, self._label
-        )
-        return self._input(rows.mapped(function, schema), tuple(descriptors))
+        schema = pa.schema([key, *window, *(field for one in columns for field in one.fields)])
+        function = RewrittenRows(OldStates(()), tuple(states), tuple(columns), schema, now=self.now, label=self._label)
+        by = (namespace, WINDOW_COLUMN) if own else (None, None)
+        rows = joining.joined(None, function, self.key, KeyedDescriptor((KEY,), self.key, (), *by), self.limit)
+        return self._input(rows, tuple(descriptors), own=own)
 
-    def _input(self, rows: Rows, descriptors: tuple[StateDescriptor, ...]) -> Made:
-        described = KeyedDescriptor((KEY,), self.key, descriptors)
-        state_input = StateInput(rows, WriteSpec(table=KEYED_STATE), described, bound_key=True)
+    def _input(self, rows: Rows, descriptors: tuple[StateDescriptor, ...], *, own: bool = False) -> Made:
+        """Return rows as input of some states; ``own``: they have namespaces of their own."""
+        assert self.change.new is not None
+        window = (namespace_of(self.change.new), WINDOW_COLUMN) if own else (None, None)
+        described = KeyedDescriptor((KEY,), self.key, descriptors, *window)
+        spec = WriteSpec(table=WINDOW_STATE if own else KEYED_STATE)
+        state_input = StateInput(rows, spec, described, bound_key=True)
         return state_input, [planned_state(one) for one in descriptors]
 
-    def timers_of_windows(self, windows: Rows, service: str) -> Made:
-        """Return timers that fire at the end of each window of a table of window state."""
+    def timers_of_windows(
+        self, windows: Rows, service: str, slices: Slices | None = None, watermark: int | None = None
+    ) -> Made:
+        """Return timers that fire at the end of each window of a table of window state.
+
+        A slice whose own window ended by the ``watermark`` fires with the next one that it is in.
+        """
         assert self.change.new is not None
         namespace = namespace_of(self.change.new)
         window = windows.schema.field(WINDOW_COLUMN).type
@@ -171,7 +180,11 @@ class MadeStates:
         )
         states = timer_states(self.key, namespace, (service,))
         written = KeyedDescriptor((KEY,), self.key, states, namespace, NAMESPACE_COLUMN)
-        rows = windows.mapped(WindowTimers(service, schema), schema)
+        rows = windows.mapped(WindowTimers(service, schema, slices, watermark), schema)
+        if slices is not None and watermark is not None:
+            by_window = replace(written, states=())
+            placed = self.engine.by_key(rows, by_window, self.limit, None)
+            rows = placed.mapped(DistinctRows(by_window, self.limit, schema, DEFAULT_SORT_MEMORY), schema)
         spec = WriteSpec(table=TIMERS_TABLE, state=service)
         return StateInput(rows, spec, written, bound_key=True), [planned_state(one) for one in states]
 
@@ -218,25 +231,26 @@ class WindowTimers:
 
     service: str
     schema: pa.Schema
+    slices: Slices | None = None
+    watermark: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a timer for each window."""
         for batch in batches:
             window = batch.column(WINDOW_COLUMN)
             end = window if not pa.types.is_struct(window.type) else pc.struct_field(window, "end")
+            ends = np.asarray(end, np.int64)
+            if self.slices is not None and self.watermark is not None:
+                ends = next_ends(self.slices, ends, self.watermark)
+                window = fixed_array(pa.int64(), ends)
             columns = [
                 batch.column(KEY),
                 window,
-                fixed_array(pa.int64(), np.asarray(end, np.int64) - 1),
+                fixed_array(pa.int64(), ends - 1),
                 pa.repeat(pa.scalar("event"), len(batch)),
                 pa.repeat(pa.scalar(self.service), len(batch)),
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-
-def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows."""
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def planned_state(descriptor: StateDescriptor) -> PlannedState:

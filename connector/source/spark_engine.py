@@ -334,6 +334,10 @@ class SparkEngine:
         table = with_expression(rows.frame.toArrow(), name, expression)
         return None if table is None else self.of_arrow(table)
 
+    def in_order(self, rows: SparkRows, name: str) -> SparkRows:
+        """Return rows with numbers that increase from partition to partition, which sorted DataFrames have in order."""
+        return SparkRows(rows.frame.withColumn(name, F.monotonically_increasing_id()))
+
     def worded(self, condition: object) -> object:
         """Return a column in the words of ``--where``. One that these do not have, and all else, as it is."""
         if not isinstance(condition, Column):

@@ -53,7 +53,7 @@ class EvolutionChecks(Face[R, T]):
             filters: ``keep`` to accept that rows of before came in under other conditions.
             casts: Types that columns may become though values change: the column, and its type.
             fill: ``initial`` to let what is added begin with its initial value.
-            backfill: Names of what you will give values of.
+            backfill: Names of what you will give: of values, of tables, or ids of nodes.
             old_explain: What EXPLAIN JSON_EXECUTION_PLAN prints, or its path, if the old job ran without a plan.
             new_explain: The same of the new job.
 

@@ -10,11 +10,13 @@ from typing import Any, Self
 from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.plan.backfills import lookups_of, with_views
+from pyspark_savepoint.plan.backfills import given_values, with_views
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.histories import HISTORY, given_to, slices_of
+from pyspark_savepoint.statebackends.evolution.lineage import Lineage
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
     emissions_of,
@@ -58,8 +60,10 @@ class Evolutions(Face[R, T]):
             new_plan: The plan of the new query.
             fill: ``initial``: what is added begins with its initial value, and counts from now on. ``refuse``: all of
                 it must be in ``backfill``.
-            backfill: Values of what is added, by the names that ``check_evolution`` shows: rows with the columns of
-                the key, and the value.
+            backfill: What is added, from history. By the names that ``check_evolution`` shows: rows with the columns
+                of the key, and the value. By the name of a source's table: its rows up to the savepoint, from which
+                the plan's expressions compute what the operators would hold. By the id of a node (``8``; of a join
+                ``9.left`` and ``9.right``): the rows of its input.
             nodes: Ids of nodes of the new plan, each with that of the old node whose state it gets.
             sources: Tables of the new query, each with that of the old one whose positions it gets.
             columns: Fields of the new query, each with that of the old one whose values it gets.
@@ -74,7 +78,8 @@ class Evolutions(Face[R, T]):
         Raises:
             OptionError: If a plan is none, or not that of the savepoint, or an argument is invalid.
             UnsupportedStateError: If state would be lost, is ambiguous, or would lead to wrong rows.
-            ValueRangeError: If a value does not fit its new type, or given values lack a key or have one too many.
+            ValueRangeError: If a value does not fit its new type, or given values lack a key or have one too many, or
+                a history does not end where the savepoint was taken.
 
         Example::
 
@@ -112,18 +117,19 @@ class Evolutions(Face[R, T]):
             self._engine,
             self.plan,
             evolution,
-            lookups_of(self._engine, given, evolution),
+            given_values(self._engine, given, evolution),
             emissions_of(plan),
             orders_of(plan),
             key_places_of(plan),
             view_bits_of(plan),
+            slices_of(Lineage(plan)),
             int(time.time() * 1000),
         )
         return self._planned(evolved.evolved())
 
 
 def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
-    """Raise OptionError for a backfill under a name that no field of the new query has."""
+    """Raise OptionError for a backfill under a name that nothing of the new query has, or that nothing is made of."""
     fields = [
         (change.new.node, one.backfill)
         for change in evolution.operators
@@ -132,12 +138,26 @@ def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
         if one.backfill and change.new is not None
     ]
     names = dict.fromkeys(name for node, one in fields for name in (one, f"{node}.{one.rpartition('.')[2]}"))
+    used = {name for one in evolution.histories.values() for name in given_to(one)}
     for name in given:
-        if name not in names:
+        if name in names and name in evolution.given_rows:
+            raise OptionError(
+                f"the name {name!r} is that of a value, and of a table or an operator of the new query",
+                expected="the table's whole name, such as 'default_catalog.default_database.orders', or the value's "
+                "with its node: '6.total'",
+            )
+        if name not in names and name in evolution.given_rows and name not in used:
+            raise OptionError(
+                f"nothing is computed from the rows of {name!r}",
+                found="no operator of the new query lacks anything that follows from them alone",
+                remedy="leave it out, or give the other tables that the operator reads as well",
+            )
+        if name not in names and name not in evolution.given_rows:
+            rows = [one for one in evolution.given_rows if "." not in one]
             raise OptionError(
                 f"no field of the new query is given under the name {name!r}",
                 expected=", ".join(dict.fromkeys(repr(one) for _, one in fields)) or "no backfill",
-                remedy=did_you_mean(name, names),
+                remedy=did_you_mean(name, [*names, *rows]),
             )
 
 
@@ -179,7 +199,8 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
             for one in state.fields
             if one.verdict in REFUSING or (one.source is None and state.new is not None)
         ]
-        whole = state.verdict is Verdict.BACKFILLED and not state.fields
+        computed = state.old is not None and state.old.name.startswith(HISTORY)
+        whole = state.verdict is Verdict.BACKFILLED and not state.fields and not computed
         if not fields and (state.verdict in REFUSING or whole):
             fields = [f"{name}: state {state.new_name or state.old_name} is {state.verdict}{_of(state.reasons)}"]
         found += fields

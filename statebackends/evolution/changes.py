@@ -319,6 +319,10 @@ class Evolution:
     operators: tuple[OperatorChange, ...]
     #: Sentences about the job as a whole: rows that the sink keeps, filters, offsets of sources.
     warnings: tuple[str, ...] = ()
+    #: What is computed from rows of the user (``histories.OperatorHistory``), by the uid of the operator of NEW.
+    histories: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    #: The names under which rows may be given: of tables, and of operators.
+    given_rows: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

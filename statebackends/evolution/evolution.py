@@ -11,6 +11,7 @@ from pyspark_savepoint.statebackends.evolution.changes import Evolution, Operato
 from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
 from pyspark_savepoint.statebackends.evolution.deciding import Decision, dropped
 from pyspark_savepoint.statebackends.evolution.expected import SOURCES, shapes_of
+from pyspark_savepoint.statebackends.evolution.histories import Histories, history_names, sentences
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
 from pyspark_savepoint.statebackends.evolution.matching import match_nodes
 from pyspark_savepoint.statebackends.evolution.planless import with_generated_ids
@@ -83,11 +84,14 @@ def evolution_of(
         decision = Decision(old_lineage, new_lineage, old_shapes, new_shapes, matches, options)
         changes = [*decision.operators(), *connector_changes(decision), *dropped(decision)]
         options.refuse_unknown(_fields(changes))
-        warnings = tuple(_warnings(decision))
+        given = Histories(new_lineage, options.backfill, compares=not options.keeps_filters)
+        operators, histories = given.applied(changes)
+        warnings = (*_warnings(decision), *sentences(histories))
     kept = None
     if savepoint is not None:
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
-    return Evolution(tuple(_relevant(changes, kept)), warnings)
+    names = tuple(history_names(new_lineage, changes))
+    return Evolution(tuple(_relevant(operators, kept)), warnings, histories, names)
 
 
 def _fields(changes: Iterable[OperatorChange]) -> Iterator[tuple[int, str]]:

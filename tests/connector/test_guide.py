@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from pyspark_savepoint import errors
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from tests.connector.local.test_evolve_history import orders
 from tests.prose import Prose
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
@@ -37,6 +39,7 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
     for plan in ("old.json", "new.json"):
         shutil.copy(changed / plan, tmp_path / plan)
+    pq.write_table(orders(), tmp_path / "orders.parquet")
     return {
         "/savepoints/shop-sql": changed / "before",
         "/savepoints/savepoint-2f1a3c": shop,

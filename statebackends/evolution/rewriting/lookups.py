@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.evolution.changes import Expression
+from pyspark_savepoint.statebackends.evolution.histories import HISTORY
 from pyspark_savepoint.statebackends.model.groups import group_numbers
 
 
@@ -62,12 +63,18 @@ class Lookup:
                 f"{one}={column[missing].as_py()!r}" for (one, _), column in zip(self.by, columns, strict=True)
             )
             raise ValueRangeError(
-                f"backfill {name!r} has no row for a key of the savepoint",
+                f"{_shown(name)} has no row for a key of the savepoint",
                 found=shown,
                 remedy="the history must have all rows up to the savepoint, and no others: it ends before, or begins "
                 "after the job's own",
             )
         return places
+
+
+def _shown(name: str) -> str:
+    """Return what a user calls the rows: a field of NEW follows the name, and history has none."""
+    given = name.partition("\0")[0]
+    return "the history" if given.startswith(HISTORY) else f"backfill {given!r}"
 
 
 #: The column of the numbers of rows that were found.

@@ -138,15 +138,48 @@ class MergedRows:
         numbers = np.cumsum(_begins(batch)) - 1
         count, first = int(numbers[-1]) + 1, np.flatnonzero(_begins(batch))
         rows = batch.rows.take(pa.array(first))
-        merges = {change.old.name: change for change in self.rewrites.changes if change.old is not None}
-        states = {}
-        for name, apart in self.rewrites.old.rows(batch.rows).items():
+        states = self.states_of(batch.rows, numbers)
+        key = tuple(rows.column(KEY).flatten())
+        keys = KeyRows(count, key, states, now=self.rewrites.now, window=window_ends(rows))
+        return self.of_keys(keys, rows, batch.rows, numbers)
+
+    def states_of(self, rows: pa.RecordBatch, numbers: Longs) -> dict[str, StateRows]:
+        """Return the states of the rows, which belong to keys of these numbers, with those of one key merged."""
+        merges, states = self.merges, {}
+        for name, apart in self.rewrites.old.rows(rows).items():
             shape = next(one for one, _ in self.rewrites.old.shapes if one.name == name)
             moved = replace(apart, owner=numbers[apart.owner])
             states[name] = moved if name not in merges else merged(shape, moved, merges[name])
-        key = tuple(rows.column(KEY).flatten())
-        keys = KeyRows(count, key, states, now=self.rewrites.now, window=window_ends(rows))
+        return states
+
+    @property
+    def merges(self) -> Mapping[str, StateChange]:
+        """How rows of states of OLD that have one key are made one."""
+        return {change.old.name: change for change in self.rewrites.changes if change.old is not None}
+
+    def of_keys(self, keys: KeyRows, rows: pa.RecordBatch, every: pa.RecordBatch, numbers: Longs) -> pa.RecordBatch:
+        """Return the rows of NEW; ``rows`` has one for each key, ``every`` all of these numbers."""
         return self.rewrites.of_keys(keys, rows)
+
+
+@dataclass(frozen=True)
+class DistinctRows:
+    """Function of batches that have all rows of their keys and namespaces: one row of each."""
+
+    descriptor: KeyedDescriptor
+    max_parallelism: int
+    schema: pa.Schema
+    memory: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the first row of each."""
+        codec = KeyCodec(self.descriptor, self.max_parallelism)
+        with RowSorter(self.schema, self.memory) as sorter:
+            for batch in batches:
+                encoded = codec.encode(batch)
+                sorter.add(encoded.key_group, encoded.key, batch)
+            for whole in whole_keys(sorter.sorted()):
+                yield whole.rows.take(pa.array(np.flatnonzero(_begins(whole))))
 
 
 def _begins(batch: SortedBatch) -> np.ndarray:

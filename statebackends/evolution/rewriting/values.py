@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
-from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, VALUE, StateRows
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, TIME, VALUE, StateRows
 from pyspark_savepoint.statebackends.model.groups import group_numbers
 
 
@@ -167,6 +167,20 @@ def _shown(source: Expression) -> str:
     return getattr(source, "name", "") or "a field"
 
 
+#: The state of OVER that has the time up to which rows were processed.
+LAST_TIME = "lastTriggeringTsState"
+
+
+def without_waiting(rows: StateRows, states: Mapping[str, StateRows]) -> StateRows:
+    """Return the rows that OVER keeps without those that wait for their time: they are not in its aggregates."""
+    last = states.get(LAST_TIME)
+    if last is None:
+        return rows
+    times = np.full(max(int(rows.owner.max(initial=-1)), int(last.owner.max(initial=-1))) + 1, -(2**63), np.int64)
+    times[last.owner] = np.asarray(last.parts[VALUE].cast(pa.int64()), np.int64)
+    return rows.take(np.flatnonzero(np.asarray(rows.parts[TIME].cast(pa.int64()), np.int64) <= times[rows.owner]))
+
+
 # -- functions ------------------------------------------------------------------------------------------------
 
 
@@ -188,7 +202,9 @@ class Called:
         """The rows of the state that is the first argument."""
         (state, *_) = self.arguments
         assert isinstance(state, OldState)
-        return self.values.keys.states[state.state]
+        states = self.values.keys.states
+        rows = states[state.state]
+        return without_waiting(rows, states) if TIME in rows.parts else rows
 
     @property
     def column(self) -> pa.Array:

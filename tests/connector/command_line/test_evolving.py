@@ -11,6 +11,7 @@ import pytest
 
 import pyspark_savepoint
 from tests.connector.command_line.conftest import Run
+from tests.connector.local.test_evolve_history import orders, place, rows_of
 from tests.statebackends.evolution.verdicts import changes
 
 
@@ -87,3 +88,13 @@ def test_errors_are_in_the_words_of_the_command(run: Run, tmp_path: Path) -> Non
     twice = run(*words("agg-reorder"), "--node", "6=6", "--node", "6=7")
     assert twice.code == 2
     assert "--node names 6 twice" in twice.err
+
+
+def test_history_of_a_table(run: Run, tmp_path: Path) -> None:
+    (old, savepoint), (new, golden) = place("2.3.0", "count"), place("2.3.0", "count and sum")
+    pq.write_table(orders(), tmp_path / "orders.parquet")
+    given = f"--backfill=orders={tmp_path}/orders.parquet"
+    ran = run("evolve", savepoint, tmp_path / "new", "--old-plan", old, "--new-plan", new, given)
+    assert ran.code == 0
+    assert "SUM(price): backfilled (computed from the rows of orders)" in ran.out
+    assert rows_of(pyspark_savepoint.open(tmp_path / "new")) == rows_of(pyspark_savepoint.open(golden))

@@ -10,6 +10,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from tests.connector.local.test_evolve import arguments, evolved, folder_of, keyed_rows
+from tests.connector.local.test_evolve_history import orders, place, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,3 +35,12 @@ def test_both_faces_write_the_same_state(spark: SparkSession, tmp_path: Path, na
     assert keyed_rows(pyspark_savepoint.open(tmp_path / "spark")) == keyed_rows(
         pyspark_savepoint.open(tmp_path / "local")
     )
+
+
+@pytest.mark.parametrize(("old", "new"), [("count", "distinct"), ("top 3", "top 5")])
+def test_history_is_a_table_of_spark(spark: SparkSession, tmp_path: Path, old: str, new: str) -> None:
+    (old_plan, savepoint), (new_plan, golden) = place("2.3.0", old), place("2.3.0", new)
+    history = spark.createDataFrame(orders().to_pandas()).repartition(3).orderBy("id")
+    sp = Savepoint.load(spark, savepoint)
+    sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "spark")
+    assert rows_of(pyspark_savepoint.open(tmp_path / "spark")) == rows_of(pyspark_savepoint.open(golden))
