@@ -141,6 +141,19 @@ def codes(names: type[E], number: Encoding[int]) -> Encoding[E]:
     return Encoding(read, number.write, number.least)
 
 
+def valid(encoding: Encoding[T], is_valid: Callable[[T], bool], expected: str) -> Encoding[T]:
+    """Return the encoding of values that are valid; others are an error where they begin."""
+
+    def read(view: DataInputView, what: str) -> T:
+        start, value = view.position, encoding.read(view, what)
+        if not is_valid(value):
+            view.position = start
+            view.fail(expected, value)
+        return value
+
+    return Encoding(read, encoding.write, encoding.least)
+
+
 def at_least(number: Encoding[int], limit: int, expected: str) -> Encoding[int]:
     """Return the encoding of a number from a limit on; ``expected`` says what is, where ``{}`` is what it is called."""
     read_any = number.read
@@ -230,8 +243,10 @@ def _read_count(count: Encoding[int], view: DataInputView, what: str, each: int,
     return value
 
 
-def many(encoding: Encoding[T], number_of: Encoding[int] = I32) -> Encoding[tuple[T, ...]]:
-    """Return the encoding of a count and values."""
+def many(
+    encoding: Encoding[T], number_of: Encoding[int] = I32, behind: Encoding[None] | None = None
+) -> Encoding[tuple[T, ...]]:
+    """Return the encoding of a count and values; ``behind`` is a constant between them."""
 
     def compiled(version: int) -> Encoding[tuple[T, ...]]:
         inner = encoding.at(version)
@@ -240,14 +255,34 @@ def many(encoding: Encoding[T], number_of: Encoding[int] = I32) -> Encoding[tupl
         def read(view: DataInputView, what: str) -> tuple[T, ...]:
             each = inner.least or 1
             count = view.read_count(what, each) if number_of is I32 else _read_count(number_of, view, what, each)
+            if behind is not None:
+                behind.read(view, what)
             return tuple([read_one(view, what) for _ in range(count)]) if count else ()
 
         def write(out: DataOutputView, values: tuple[T, ...]) -> None:
             number_of.write(out, len(values))
+            if behind is not None:
+                behind.write(out, None)
             for value in values:
                 write_one(out, value)
 
-        return Encoding(read, write, number_of.least, ((), number_of.least))
+        least = number_of.least + (behind.least if behind is not None else 0)
+        return Encoding(read, write, least, ((), least))
+
+    return _ByVersion(compiled)
+
+
+def pair(first: Encoding[T], what: str, second: Encoding[U], other: str) -> Encoding[tuple[T, U]]:
+    """Return the encoding of two values, and what errors call them."""
+
+    def compiled(version: int) -> Encoding[tuple[T, U]]:
+        one, two = first.at(version), second.at(version)
+
+        def write(out: DataOutputView, value: tuple[T, U]) -> None:
+            one.write(out, value[0])
+            two.write(out, value[1])
+
+        return Encoding(lambda view, _: (one.read(view, what), two.read(view, other)), write, one.least + two.least)
 
     return _ByVersion(compiled)
 
@@ -291,6 +326,16 @@ def sized(encoding: Encoding[T], what: str = "", length: Encoding[int] = I32) ->
             out.write(data)
 
         return Encoding(read, write, length.least + inner.least)
+
+    return _ByVersion(compiled)
+
+
+def mapped(encoding: Encoding[T], after_read: Callable[[T], T]) -> Encoding[T]:
+    """Return an encoding whose values are completed after they are read."""
+
+    def compiled(version: int) -> Encoding[T]:
+        inner = encoding.at(version)
+        return Encoding(lambda view, what: after_read(inner.read(view, what)), inner.write, inner.least)
 
     return _ByVersion(compiled)
 
@@ -556,7 +601,8 @@ def _writer(declared: Mapping[str, _Part], encodings: Mapping[str, Encoding[Any]
         for name, one in declared.items()
         if name not in encodings and not one.droppable
     ]
-    write = _writer_of([encoding.write for encoding in encodings.values()], attrgetter(*encodings or ["__class__"]))
+    writers = [_needed(name, encoding, declared[name], version) for name, encoding in encodings.items()]
+    write = _writer_of(writers, attrgetter(*encodings or ["__class__"]))
     if any(one.zeros for one in declared.values()):
         write = _group_writer(declared, encodings)
     if not lost:
@@ -569,6 +615,19 @@ def _writer(declared: Mapping[str, _Part], encodings: Mapping[str, Encoding[Any]
         write(out, value)
 
     return write_checked
+
+
+def _needed(name: str, encoding: Encoding[Any], one: _Part, version: int) -> Write[Any]:
+    """Return the writer of a field; None is an error if this version needs a value that others do not have."""
+    if not one.since or one.absent is not None or encoding.blank is not None:
+        return encoding.write
+
+    def write(out: DataOutputView, value: Any) -> None:
+        if value is None:
+            raise ValueError(f"version {version} needs {one.what or name.replace('_', ' ')}")
+        encoding.write(out, value)
+
+    return write
 
 
 def _writer_of(writers: list[Write[Any]], values_of: Callable[[Any], Any]) -> Write[Any]:

@@ -168,7 +168,7 @@ FINISHED_SUBTASK = OperatorSubtaskState(is_finished=True)
 
 
 TEXT: Encoding[str | None] = Encoding(
-    lambda view, what: view.read_utf(what) or None, lambda out, text: out.write_utf(text or ""), 2
+    lambda view, what: view.read_utf(what) or None, lambda out, text: out.write_utf(text or ""), 2, (None, 2)
 )
 OPERATOR_ID = Encoding(lambda view, _: OperatorID.read(view), lambda out, one: one.write(out), 16)
 
@@ -204,7 +204,7 @@ class OperatorState(Struct):
     name: str | None = part(TEXT, "an operator's name", since=NAMES, droppable=True, default=None)
     uid: str | None = part(TEXT, "an operator's uid", since=NAMES, droppable=True, default=None)
     coordinator_state: ByteStreamStateHandle | None = part(
-        Encoding(_read_coordinator, STREAM_HANDLE.optional.write, 1), since=COORDINATORS, default=None
+        Encoding(_read_coordinator, STREAM_HANDLE.optional.write, 1, (None, 1)), since=COORDINATORS, default=None
     )
     subtasks: Mapping[int, OperatorSubtaskState] = field(default_factory=dict)
     is_fully_finished: bool = False

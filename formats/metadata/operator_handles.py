@@ -56,6 +56,7 @@ from pyspark_savepoint.formats.structs import (
     distinct,
     many,
     of,
+    pair,
     part,
     struct,
 )
@@ -143,24 +144,12 @@ MERGED = 2
 WITHOUT_SUBTASK, WITH_SUBTASK = 0, 1
 
 
-def _read_channel(view: DataInputView, _: str) -> tuple[int, int]:
-    return view.read_i32("a gate or partition index"), view.read_i32("a channel index")
-
-
-def _write_channel(out: DataOutputView, channel: tuple[int, int]) -> None:
-    out.write_i32(channel[0])
-    out.write_i32(channel[1])
-
-
-CHANNEL = Encoding(_read_channel, _write_channel, 8)
-
-
 @struct
 class ChannelStateHandle(Struct):
     """Buffers of one input channel or one result subpartition; Flink 1.11 wrote no subtask (``has_subtask``)."""
 
     subtask_index: int = part(I32, "a subtask index", since=WITH_SUBTASK, absent=-1, droppable=True)
-    channel_info: tuple[int, int] = part(CHANNEL)
+    channel_info: tuple[int, int] = part(pair(I32, "a gate or partition index", I32, "a channel index"))
     offsets: tuple[int, ...] = part(LONGS, "buffers")
     state_size: int = part(SIZE, "a size")
     delegate: StreamStateHandle = part(STREAM_HANDLE)

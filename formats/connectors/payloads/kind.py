@@ -12,82 +12,67 @@ Flink: ``SimpleVersionedListState``, ``SimpleVersionedSerialization``, ``SourceC
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.structs import BLOB, I32, REST, Struct, of, part, sized, struct, valid
 
-LENGTH_AND_VERSION = 8
 
-
-@dataclass(frozen=True, slots=True)
-class Payload:
+@struct
+class Payload(Struct):
     """Bytes of a connector's serializer, and its version; None if the state does not record one."""
 
-    version: int | None
-    data: bytes = field(repr=False)
+    version: int | None = part(I32, "a version")
+    data: bytes = part(BLOB, "a payload", shown=False)
+
+
+VERSIONED = of(Payload)
+ELEMENT = sized(VERSIONED, "an element")
 
 
 def read_element(data: bytes) -> Payload:
     """Return the payload of a framed element of a list state."""
     view = DataInputView(data)
-    inner = view.sub_view(view.read_count("bytes of an element"), "an element")
+    payload = ELEMENT.read(view, "")
     view.expect_end("an element")
-    payload = read_versioned(inner)
-    inner.expect_end("an element")
     return payload
 
 
 def write_element(payload: Payload) -> bytes:
     """Return a framed element of a list state."""
-    out = DataOutputView()
-    out.write_i32(LENGTH_AND_VERSION + len(payload.data))
-    write_versioned(payload, out)
-    return out.getvalue()
+    return ELEMENT.bytes(payload)
 
 
-def read_versioned(view: DataInputView) -> Payload:
-    """Read a version and the bytes after it."""
-    return Payload(view.read_i32("a version"), view.read_blob("a payload"))
+def _check_more(view: DataInputView, version: int, _: Payload, more: bytes) -> None:
+    if version == 1 and more:
+        view.position -= len(more)
+        view.expect_end("the state of a coordinator")
 
 
-def write_versioned(payload: Payload, out: DataOutputView) -> None:
-    """Write a version, which the payload must have, and the bytes."""
-    assert payload.version is not None
-    out.write_i32(payload.version)
-    out.write_blob(payload.data)
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorFrame:
+@struct
+class CoordinatorFrame(Struct):
     """State of a source's coordinator: the state of its enumerator, in version 0 followed by more bytes."""
 
-    payload: Payload
-    version: int = 1
-    more: bytes = field(default=b"", repr=False)
+    order = ("version", "payload", "more")
+    payload: Payload = part(VERSIONED)
+    version: int = part(
+        valid(I32, (0, 1).__contains__, "version 0 or 1 of a source coordinator"),
+        "the version of a coordinator",
+        default=1,
+    )
+    more: bytes = part(REST, "more bytes", default=b"", shown=False, check=_check_more)
 
     @classmethod
     def read(cls, data: bytes) -> CoordinatorFrame:
         """Read the whole state of a coordinator."""
-        view = DataInputView(data)
-        version = view.read_i32("the version of a coordinator")
-        if version not in (0, 1):
-            view.position -= 4
-            view.fail("version 0 or 1 of a source coordinator", version)
-        payload = read_versioned(view)
-        if version == 1:
-            view.expect_end("the state of a coordinator")
-        return cls(payload, version, view.read(view.remaining))
+        return of(cls).read(DataInputView(data), "")
 
     def bytes(self) -> bytes:
         """Return the bytes of the state."""
-        out = DataOutputView()
-        out.write_i32(self.version)
-        write_versioned(self.payload, out)
-        out.write(self.more)
-        return out.getvalue()
+        return of(CoordinatorFrame).bytes(self)
 
 
 def is_text(text: str) -> bool:

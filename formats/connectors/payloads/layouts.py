@@ -6,14 +6,15 @@ bytes of a connector's serializer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 from pyspark_savepoint.formats.connectors.payloads.kind import is_text, read_text, unknown_version
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.structs import ANY_VERSION, I32, REST, Encoding, many, sized
 
+V = TypeVar("V")
 #: Encodings by version.
 Layouts = Mapping[int, Encoding[Any]]
 
@@ -154,6 +155,24 @@ def writer(versions: Layouts) -> Callable[[int, Any, DataOutputView], None]:
         versions[version].write(out, value)
 
     return write
+
+
+def payloads(
+    encoding: Encoding[V], versions: Collection[int], what: str = ""
+) -> tuple[Callable[[int, DataInputView], V], Callable[[int, V, DataOutputView], None]]:
+    """Return the functions that read and write a payload; they raise ValueError for another version."""
+
+    def read(version: int, view: DataInputView) -> V:
+        if version not in versions:
+            raise unknown_version(version, versions)
+        return encoding.at(version).read(view, what)
+
+    def write(version: int, value: V, out: DataOutputView) -> None:
+        if version not in versions:
+            raise unknown_version(version, versions)
+        encoding.at(version).write(out, value)
+
+    return read, write
 
 
 #: The version of payloads whose state does not record one.

@@ -24,46 +24,54 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    read_text,
     unknown_version,
 )
-from pyspark_savepoint.formats.connectors.sources.kafka import SPLIT_COLUMNS, KafkaEnumerator, KafkaSplit
+from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
+from pyspark_savepoint.formats.connectors.sources.kafka import (
+    ENUMERATOR,
+    ENUMERATOR_VERSIONS,
+    OF_READER,
+    SPLIT_COLUMNS,
+    KafkaEnumerator,
+    KafkaSplit,
+)
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.structs import (
+    BLOB,
+    I32,
+    I64,
+    Encoding,
+    Struct,
+    after,
+    constant,
+    many,
+    of,
+    optional,
+    pair,
+    part,
+    sized,
+    struct,
+    versioned,
+)
 
 NAME = "dynamic_kafka"
 SPLIT_VERSION = 0
+#: The first version of enumerators with retained clusters.
+RETAINED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicKafkaSplit:
+@struct
+class DynamicKafkaSplit(Struct):
     """A Kafka split of a cluster; ``retained_until`` is the time until which it is kept if the cluster is removed."""
 
-    cluster: str
-    split: KafkaSplit
-    retained_until: int | None = None
-
-    @classmethod
-    def read(cls, version: int, view: DataInputView) -> DynamicKafkaSplit:
-        """Read cluster and split."""
-        if version not in (1, 2):
-            raise unknown_version(version, (1, 2))
-        cluster, retained = read_text(view, "a cluster"), None
-        if version == 2 and view.read_bool("whether a split is retained"):
-            retained = view.read_i64("a time")
-        view.read_constant(SPLIT_VERSION, "the version of a split")
-        return cls(cluster, KafkaSplit.read(view), retained)
-
-    def write(self, version: int, out: DataOutputView) -> None:
-        """Write cluster and split."""
-        out.write_utf(self.cluster)
-        if version == 2:
-            out.write_bool(self.retained_until is not None)
-            if self.retained_until is not None:
-                out.write_i64(self.retained_until)
-        elif self.retained_until is not None:
-            raise ValueError("version 1 cannot hold retained splits")
-        out.write_i32(SPLIT_VERSION)
-        self.split.write(out)
+    order = ("cluster", "retained_until", "split")
+    cluster: str = part(UTF, "a cluster")
+    split: KafkaSplit = part(
+        after([constant(I32, SPLIT_VERSION, "the version of a split")], of(KafkaSplit).at(OF_READER))
+    )
+    retained_until: int | None = part(
+        optional(I64, asked="whether a split is retained"), "a time", since=2, default=None
+    )
 
     def row(self) -> Row:
         """Return the columns of a split."""
@@ -81,15 +89,23 @@ class DynamicKafkaSplit:
         return Position(f"{self.cluster}/{position.stream}", position.partition, position.next, position.marker)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOfStream:
+INITIALIZER = optional(BLOB, asked="whether offsets are set")
+
+
+@struct
+class ClusterOfStream(Struct):
     """The topics of a stream in one cluster, and initializers of offsets as Java objects (None: version 1)."""
 
-    stream: str
-    cluster: str
-    topics: tuple[str, ...]
-    servers: str
-    initializers: tuple[bytes | None, bytes | None] | None = None
+    cluster: str = part(UTF, "a cluster")
+    topics: tuple[str, ...] = part(many(UTF), "topics")
+    servers: str = part(UTF, "servers")
+    initializers: tuple[bytes | None, bytes | None] | None = part(
+        pair(INITIALIZER, "an initializer of offsets", INITIALIZER, "an initializer of offsets"), since=2, default=None
+    )
+
+
+#: Streams, each with its clusters.
+STREAMS = many(pair(UTF, "a stream", many(of(ClusterOfStream)), "clusters"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,42 +126,6 @@ class DynamicKafkaEnumerator:
     clusters: tuple[ClusterEnumerator, ...]
     retained: tuple[ClusterEnumerator, ...] = ()
 
-    @classmethod
-    def read(cls, version: int, view: DataInputView) -> DynamicKafkaEnumerator:
-        """Read streams, then the enumerators of their clusters."""
-        if version not in (1, 2, 3):
-            raise unknown_version(version, (1, 2, 3))
-        streams = []
-        for _ in range(view.read_count("streams", each=6)):
-            stream = read_text(view, "a stream")
-            count = view.read_count("clusters", each=8)
-            streams.append((stream, tuple(_read_cluster(version, stream, view) for _ in range(count))))
-        kafka = view.read_i32("the version of enumerators")
-        count = view.read_count("clusters", each=6)
-        clusters = tuple(_read_enumerator(kafka, False, view) for _ in range(count))
-        count = view.read_count("retained clusters", each=14) if version == 3 else 0
-        retained = tuple(_read_enumerator(kafka, True, view) for _ in range(count))
-        return cls(tuple(streams), kafka, clusters, retained)
-
-    def write(self, version: int, out: DataOutputView) -> None:
-        """Write streams and enumerators."""
-        out.write_i32(len(self.streams))
-        for stream, clusters in self.streams:
-            out.write_utf(stream)
-            out.write_i32(len(clusters))
-            for cluster in clusters:
-                _write_cluster(version, cluster, out)
-        out.write_i32(self.kafka_version)
-        out.write_i32(len(self.clusters))
-        for known in self.clusters:
-            _write_enumerator(self.kafka_version, known, out)
-        if version == 3:
-            out.write_i32(len(self.retained))
-            for known in self.retained:
-                _write_enumerator(self.kafka_version, known, out)
-        elif self.retained:
-            raise ValueError("only version 3 can hold retained clusters")
-
     def rows(self) -> Iterator[Row]:
         """Yield a row for each topic of a stream in a cluster, then for each partition of a cluster."""
         for stream, clusters in self.streams:
@@ -165,48 +145,42 @@ class DynamicKafkaEnumerator:
                 yield {**row, "split_id": split_id, "cluster": enumerator.cluster, "retained_until": retained}
 
 
-def _read_cluster(version: int, stream: str, view: DataInputView) -> ClusterOfStream:
-    cluster = read_text(view, "a cluster")
-    topics = tuple(read_text(view, "a topic") for _ in range(view.read_count("topics", each=2)))
-    servers = read_text(view, "servers")
-    initializers = (_read_object(view), _read_object(view)) if version >= 2 else None
-    return ClusterOfStream(stream, cluster, topics, servers, initializers)
+def _clusters(kafka_version: int, retained: bool) -> Encoding[tuple[ClusterEnumerator, ...]]:
+    """Return the encoding of the enumerators of clusters, all of one version."""
+    is_known = kafka_version in ENUMERATOR_VERSIONS
+    enumerator = sized(ENUMERATOR.at(kafka_version if is_known else 0), "an enumerator")
+
+    def read(view: DataInputView, _: str) -> ClusterEnumerator:
+        cluster = UTF.read(view, "a cluster")
+        until = view.read_i64("a time") if retained else None
+        if not is_known:
+            raise unknown_version(kafka_version, ENUMERATOR_VERSIONS)
+        return ClusterEnumerator(cluster, enumerator.read(view, ""), until)
+
+    def write(out: DataOutputView, one: ClusterEnumerator) -> None:
+        out.write_utf(one.cluster)
+        if one.retained_until is not None:
+            out.write_i64(one.retained_until)
+        enumerator.write(out, one.state)
+
+    return many(Encoding(read, write, 14 if retained else 6))
 
 
-def _write_cluster(version: int, known: ClusterOfStream, out: DataOutputView) -> None:
-    out.write_utf(known.cluster)
-    out.write_i32(len(known.topics))
-    for topic in known.topics:
-        out.write_utf(topic)
-    out.write_utf(known.servers)
-    if (version >= 2) != (known.initializers is not None):
-        raise ValueError("versions 2 and later need initializers of offsets, version 1 cannot hold them")
-    for initializer in known.initializers or ():
-        out.write_bool(initializer is not None)
-        if initializer is not None:
-            out.write_blob(initializer)
+def _read_enumerator(view: DataInputView, version: int) -> DynamicKafkaEnumerator:
+    streams, kafka = STREAMS.at(version).read(view, "streams"), view.read_i32("the version of enumerators")
+    clusters = _clusters(kafka, retained=False).read(view, "clusters")
+    retained = _clusters(kafka, retained=True).read(view, "retained clusters") if version >= RETAINED else ()
+    return DynamicKafkaEnumerator(streams, kafka, clusters, retained)
 
 
-def _read_object(view: DataInputView) -> bytes | None:
-    return view.read_blob("an initializer of offsets") if view.read_bool("whether offsets are set") else None
-
-
-def _read_enumerator(version: int, retained: bool, view: DataInputView) -> ClusterEnumerator:
-    cluster = read_text(view, "a cluster")
-    until = view.read_i64("a time") if retained else None
-    inner = view.sub_view(view.read_count("bytes of an enumerator"), "an enumerator")
-    state = KafkaEnumerator.read(version, inner)
-    inner.expect_end("an enumerator")
-    return ClusterEnumerator(cluster, state, until)
-
-
-def _write_enumerator(version: int, known: ClusterEnumerator, out: DataOutputView) -> None:
-    out.write_utf(known.cluster)
-    if known.retained_until is not None:
-        out.write_i64(known.retained_until)
-    inner = DataOutputView()
-    known.state.write(version, inner)
-    out.write_blob(inner.getvalue())
+def _write_enumerator(out: DataOutputView, value: DynamicKafkaEnumerator, version: int) -> None:
+    STREAMS.at(version).write(out, value.streams)
+    out.write_i32(value.kafka_version)
+    _clusters(value.kafka_version, retained=False).write(out, value.clusters)
+    if version >= RETAINED:
+        _clusters(value.kafka_version, retained=True).write(out, value.retained)
+    elif value.retained:
+        raise ValueError("only version 3 can hold retained clusters")
 
 
 DYNAMIC_COLUMNS = pa.schema([*columns(cluster=pa.string()), *SPLIT_COLUMNS, *columns(retained_until=pa.int64())])
@@ -214,8 +188,7 @@ DYNAMIC_KAFKA_SPLITS = ConnectorKind[DynamicKafkaSplit](
     NAME,
     SPLITS,
     DYNAMIC_COLUMNS,
-    DynamicKafkaSplit.read,
-    lambda version, split, out: split.write(version, out),
+    *payloads(of(DynamicKafkaSplit), (1, 2)),
     lambda split: [split.row()],
     positions=lambda split: [split.position()],
 )
@@ -234,8 +207,7 @@ DYNAMIC_KAFKA_ENUMERATOR = ConnectorKind[DynamicKafkaEnumerator](
             ),
         ]
     ),
-    DynamicKafkaEnumerator.read,
-    lambda version, enumerator, out: enumerator.write(version, out),
+    *payloads(versioned(_read_enumerator, _write_enumerator, 8), (1, 2, RETAINED)),
     DynamicKafkaEnumerator.rows,
     states=(),
 )

@@ -15,8 +15,8 @@ Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``.
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass
+from struct import Struct as Form
 
 import pyarrow as pa
 
@@ -27,12 +27,27 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    read_text,
-    unknown_version,
     without_surrogates,
 )
+from pyspark_savepoint.formats.connectors.payloads.layouts import TEXT, UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.structs import (
+    I32,
+    I64,
+    LE_I32,
+    Encoding,
+    Struct,
+    at_least,
+    many,
+    of,
+    optional,
+    pair,
+    part,
+    sized,
+    struct,
+    valid,
+)
 
 MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
@@ -41,32 +56,33 @@ BYTE = "from byte "
 ID_DIGITS = 10
 SPLIT_VERSION = 1
 URI = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://(?:([^@/]*)@)?([^:/@]+)(?::([0-9]{1,5}))?)?)?(/.*)", re.DOTALL)
-LITTLE = struct.Struct("<i")
-HEADER = struct.Struct("<Iiii")
+HEADER = Form("<Iiii")
+
+
+def _read_text(view: DataInputView, what: str) -> str:
+    text = view.read_string_value(what)
+    if text is None:
+        view.fail(what)
+    return without_surrogates(view, text, what)
+
+
+TEXT_OR_NONE = optional(
+    Encoding(_read_text, DataOutputView.write_string_value, 1), asked="whether a part of a path is there"
+)
 
 
 @redacted
-@dataclass(frozen=True, slots=True)
-class FilePath:
+@struct
+class FilePath(Struct):
     """A URI in the parts in which Flink writes it."""
 
-    scheme: str | None
-    user: str | None
-    host: str | None
-    port: int
-    path: str | None
-    query: str | None
-    fragment: str | None
-
-    @classmethod
-    def read(cls, view: DataInputView) -> FilePath | None:
-        """Read a path, or none."""
-        if not view.read_bool("whether there is a path"):
-            return None
-        scheme, user, host = (_read_part(view) for _ in range(3))
-        port = view.read_i32("a port")
-        path, query, fragment = (_read_part(view) for _ in range(3))
-        return cls(scheme, user, host, port, path, query, fragment)
+    scheme: str | None = part(TEXT_OR_NONE, "a part of a path")
+    user: str | None = part(TEXT_OR_NONE, "a part of a path")
+    host: str | None = part(TEXT_OR_NONE, "a part of a path")
+    port: int = part(I32, "a port")
+    path: str | None = part(TEXT_OR_NONE, "a part of a path")
+    query: str | None = part(TEXT_OR_NONE, "a part of a path")
+    fragment: str | None = part(TEXT_OR_NONE, "a part of a path")
 
     @classmethod
     def parse(cls, text: str) -> FilePath:
@@ -81,15 +97,6 @@ class FilePath:
         scheme, user, host, port, path = match.groups()
         return cls(scheme or "file", user, host, int(port) if port else NO_PORT, path, None, None)
 
-    def write(self, out: DataOutputView) -> None:
-        """Write a byte for not null, then the path."""
-        out.write_bool(True)
-        for part in (self.scheme, self.user, self.host):
-            _write_part(part, out)
-        out.write_i32(self.port)
-        for part in (self.path, self.query, self.fragment):
-            _write_part(part, out)
-
     def __str__(self) -> str:
         """Return the URI as Flink shows it."""
         text = f"{self.scheme}:" if self.scheme is not None else ""
@@ -102,54 +109,32 @@ class FilePath:
         return text + (f"#{self.fragment}" if self.fragment is not None else "")
 
 
-@dataclass(frozen=True, slots=True)
-class FileSplit:
+def _is_id(text: str) -> bool:
+    return len(text) == ID_DIGITS and text.isascii() and text.isdigit()
+
+
+def _check_place(view: DataInputView, _id: str, _path: FilePath | None, start: int, length: int) -> None:
+    if start < 0 or length < 0:
+        view.fail("a part of a file", f"{length} bytes at {start}")
+
+
+POSITION = pair(
+    at_least(I64, NO_OFFSET, "{} from -1 on"), "an offset", at_least(I64, 0, "{} from 0 on"), "a number of records"
+)
+
+
+@struct
+class FileSplit(Struct):
     """A part of a file; ``position`` is a byte (or NO_OFFSET) and the number of records read after it."""
 
-    split_id: str
-    path: FilePath | None
-    start: int
-    length: int
-    modified: int
-    size: int
-    hosts: tuple[str, ...] = ()
-    position: tuple[int, int] | None = None
-
-    @classmethod
-    def read(cls, view: DataInputView) -> FileSplit:
-        """Read a split."""
-        split_id = read_text(view, "the id of a split")
-        if len(split_id) != ID_DIGITS or not (split_id.isascii() and split_id.isdigit()):
-            view.fail("the id of a split, of ten digits", split_id)
-        path = FilePath.read(view)
-        start, length = view.read_i64("a start"), view.read_i64("a length")
-        modified, size = view.read_i64("a time"), view.read_i64("a size")
-        if start < 0 or length < 0:
-            view.fail("a part of a file", f"{length} bytes at {start}")
-        hosts = tuple(read_text(view, "a host") for _ in range(view.read_count("hosts", each=2)))
-        position = None
-        if view.read_bool("whether there is a position"):
-            position = view.read_i64("an offset"), view.read_i64("a number of records")
-            if position[0] < NO_OFFSET or position[1] < 0:
-                view.fail("a position", position)
-        return cls(split_id, path, start, length, modified, size, hosts, position)
-
-    def write(self, out: DataOutputView) -> None:
-        """Write the split."""
-        out.write_utf(self.split_id)
-        if self.path is None:
-            out.write_bool(False)
-        else:
-            self.path.write(out)
-        for number in (self.start, self.length, self.modified, self.size):
-            out.write_i64(number)
-        out.write_i32(len(self.hosts))
-        for host in self.hosts:
-            out.write_utf(host)
-        out.write_bool(self.position is not None)
-        if self.position is not None:
-            out.write_i64(self.position[0])
-            out.write_i64(self.position[1])
+    split_id: str = part(valid(UTF, _is_id, "the id of a split, of ten digits"), "the id of a split")
+    path: FilePath | None = part(optional(of(FilePath), asked="whether there is a path"))
+    start: int = part(I64, "a start")
+    length: int = part(I64, "a length", check=_check_place)
+    modified: int = part(I64, "a time")
+    size: int = part(I64, "a size")
+    hosts: tuple[str, ...] = part(many(UTF), "hosts", default=())
+    position: tuple[int, int] | None = part(optional(POSITION), "a position", default=None)
 
     def row(self) -> Row:
         """Return the columns of a split; NULL records: it has not been started."""
@@ -179,76 +164,32 @@ class PendingSplits:
     splits: tuple[FileSplit, ...] = ()
     processed: tuple[str, ...] = ()
 
-    @classmethod
-    def read(cls, version: int, view: DataInputView) -> PendingSplits:
-        """Read the little-endian header, then splits and paths with their lengths."""
-        if version != SPLIT_VERSION:
-            raise unknown_version(version, (SPLIT_VERSION,))
-        magic, split_version, splits, paths = HEADER.unpack(view.read(HEADER.size, "a header"))
-        if magic != MAGIC or split_version != SPLIT_VERSION:
-            view.fail("DEADBEEF and splits of version 1", f"{magic:X} and {split_version}")
-        if splits < 0 or paths < 0 or splits + paths > view.remaining // LITTLE.size:
-            view.fail("numbers of splits and paths that fit into the remaining bytes", f"{splits} and {paths}")
-        file_splits = []
-        for _ in range(splits):
-            inner = _read_sized(view, "a split")
-            file_splits.append(FileSplit.read(inner))
-            inner.expect_end("a split")
-        return cls(tuple(file_splits), tuple(_read_path(view) for _ in range(paths)))
-
-    def write(self, out: DataOutputView) -> None:
-        """Write header, splits and paths."""
-        out.write(HEADER.pack(MAGIC, SPLIT_VERSION, len(self.splits), len(self.processed)))
-        for split in self.splits:
-            inner = DataOutputView()
-            split.write(inner)
-            _write_sized(inner.getvalue(), out)
-        for path in self.processed:
-            _write_sized(path.encode(), out)
-
     def rows(self) -> list[Row]:
         """Return a row for each split that is not assigned, and for each path that was processed."""
         pending = [{**split.row(), "status": "unassigned"} for split in self.splits]
         return [*pending, *({"path": path, "status": "processed"} for path in self.processed)]
 
 
-def _read_part(view: DataInputView) -> str | None:
-    if not view.read_bool("whether a part of a path is there"):
-        return None
-    text = view.read_string_value("a part of a path")
-    if text is None:
-        view.fail("a part of a path")
-    return without_surrogates(view, text, "a part of a path")
+SIZED_SPLIT, SIZED_PATH = sized(of(FileSplit), "a split", LE_I32), sized(TEXT, "a path", LE_I32)
 
 
-def _write_part(part: str | None, out: DataOutputView) -> None:
-    out.write_bool(part is not None)
-    if part is not None:
-        out.write_string_value(part)
+def _read_pending(view: DataInputView, _: str) -> PendingSplits:
+    """Read the little-endian header, then splits and paths with their lengths."""
+    magic, split_version, splits, paths = HEADER.unpack(view.read(HEADER.size, "a header"))
+    if magic != MAGIC or split_version != SPLIT_VERSION:
+        view.fail("DEADBEEF and splits of version 1", f"{magic:X} and {split_version}")
+    if splits < 0 or paths < 0 or splits + paths > view.remaining // LE_I32.least:
+        view.fail("numbers of splits and paths that fit into the remaining bytes", f"{splits} and {paths}")
+    file_splits = tuple(SIZED_SPLIT.read(view, "a split") for _ in range(splits))
+    return PendingSplits(file_splits, tuple(SIZED_PATH.read(view, "a path") for _ in range(paths)))
 
 
-def _read_sized(view: DataInputView, what: str) -> DataInputView:
-    (count,) = LITTLE.unpack(view.read(LITTLE.size, f"the length of {what}"))
-    return view.sub_view(count, what)
-
-
-def _read_path(view: DataInputView) -> str:
-    inner = _read_sized(view, "a path")
-    try:
-        return inner.read(inner.remaining).decode()
-    except UnicodeDecodeError:
-        view.fail("a path in UTF-8")
-
-
-def _write_sized(data: bytes, out: DataOutputView) -> None:
-    out.write(LITTLE.pack(len(data)))
-    out.write(data)
-
-
-def _decode_split(version: int, view: DataInputView) -> FileSplit:
-    if version != SPLIT_VERSION:
-        raise unknown_version(version, (SPLIT_VERSION,))
-    return FileSplit.read(view)
+def _write_pending(out: DataOutputView, pending: PendingSplits) -> None:
+    out.write(HEADER.pack(MAGIC, SPLIT_VERSION, len(pending.splits), len(pending.processed)))
+    for split in pending.splits:
+        SIZED_SPLIT.write(out, split)
+    for path in pending.processed:
+        SIZED_PATH.write(out, path)
 
 
 COLUMNS = columns(
@@ -265,8 +206,7 @@ FILE_SPLITS = ConnectorKind[FileSplit](
     "file",
     SPLITS,
     COLUMNS,
-    _decode_split,
-    lambda _, split, out: split.write(out),
+    *payloads(of(FileSplit), (SPLIT_VERSION,)),
     lambda split: [split.row()],
     positions=lambda split: [split.go_on()],
 )
@@ -274,8 +214,7 @@ FILE_ENUMERATOR = ConnectorKind[PendingSplits](
     "file",
     SOURCE_COORDINATOR,
     pa.schema([*COLUMNS, *columns(status=pa.string())]),
-    PendingSplits.read,
-    lambda _, pending, out: pending.write(out),
+    *payloads(Encoding(_read_pending, _write_pending, HEADER.size), (SPLIT_VERSION,)),
     PendingSplits.rows,
     states=(),
     positions=lambda pending: [split.go_on() for split in pending.splits],

@@ -19,14 +19,13 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     READER_STATE,
     SOURCE_COORDINATOR,
     SPLITS,
+    VERSIONED,
     ConnectorKind,
     Position,
     Row,
     columns,
     read_text,
-    read_versioned,
     unknown_version,
-    write_versioned,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
@@ -64,7 +63,7 @@ def _hybrid(name: str, inner: ConnectorKind[Any], by_content: bool = True) -> Co
             raise unknown_version(version, (VERSION,))
         index = view.read_count("sources", each=0, limit=MAX_SOURCES)
         split_id = read_text(view, "the id of a split") if is_split else None
-        payload = read_versioned(view)
+        payload = VERSIONED.read(view, "")
         if split_id == "":
             view.fail("the id of a split")
         return Wrapped(index, payload.version or 0, inner.read(payload), split_id)
@@ -73,7 +72,7 @@ def _hybrid(name: str, inner: ConnectorKind[Any], by_content: bool = True) -> Co
         out.write_i32(wrapped.source_index)
         if wrapped.split_id is not None:
             out.write_utf(wrapped.split_id)
-        write_versioned(inner.write(wrapped.version, wrapped.value), out)
+        VERSIONED.write(out, inner.write(wrapped.version, wrapped.value))
 
     def rows(wrapped: Wrapped) -> Iterator[Row]:
         common = {"source_index": wrapped.source_index, "source_version": wrapped.version}

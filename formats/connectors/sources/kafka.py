@@ -14,8 +14,8 @@ Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -26,10 +26,27 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    read_text,
-    unknown_version,
 )
+from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.structs import (
+    BOOL,
+    I32,
+    I64,
+    Encoding,
+    Struct,
+    at_least,
+    by_version,
+    constant,
+    many,
+    mapped,
+    of,
+    pair,
+    part,
+    sized,
+    struct,
+    valid,
+)
 
 LATEST, EARLIEST, COMMITTED, NONE = -1, -2, -3, -(1 << 63)
 START_MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}
@@ -39,32 +56,29 @@ ASSIGNED, UNASSIGNED = "assigned", "unassigned"
 STATUS = (ASSIGNED, UNASSIGNED)
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSplit:
+TOPIC, PARTITION = valid(UTF, bool, "a topic"), at_least(I32, 0, "{} from 0 on")
+
+
+def _marked(markers: Collection[int], what: str) -> Encoding[int]:
+    return valid(I64, lambda offset: offset >= 0 or offset in markers, f"{what}, or a marker of one")
+
+
+#: The versions of a split: in the state of a reader, and in that of an enumerator.
+OF_READER, OF_ENUMERATOR = 0, 1
+STARTS = {
+    OF_READER: _marked(START_MARKERS, "an offset"),
+    OF_ENUMERATOR: _marked((*START_MARKERS, NONE), "an offset"),
+}
+
+
+@struct
+class KafkaSplit(Struct):
     """A partition with the next offset to read and the first one not to be read, or markers of these."""
 
-    topic: str
-    partition: int
-    offset: int
-    stop: int = NONE
-
-    @classmethod
-    def read(cls, view: DataInputView, starts: Iterable[int] = START_MARKERS) -> KafkaSplit:
-        """Read a split; ``starts`` are the markers that may be in place of its offset."""
-        topic, partition = _partition(view)
-        offset, stop = view.read_i64("an offset"), view.read_i64("a stopping offset")
-        if offset < 0 and offset not in starts:
-            view.fail("an offset, or a marker of one", offset)
-        if stop < 0 and stop not in STOP_MARKERS:
-            view.fail("a stopping offset, or a marker of one", stop)
-        return cls(topic, partition, offset, stop)
-
-    def write(self, out: DataOutputView) -> None:
-        """Write topic, partition, offset, stopping offset."""
-        out.write_utf(self.topic)
-        out.write_i32(self.partition)
-        out.write_i64(self.offset)
-        out.write_i64(self.stop)
+    topic: str = part(TOPIC, "a topic")
+    partition: int = part(PARTITION, "a partition")
+    offset: int = part(by_version(STARTS), "an offset")
+    stop: int = part(_marked(STOP_MARKERS, "a stopping offset"), "a stopping offset", default=NONE)
 
     @property
     def split_id(self) -> str:
@@ -89,14 +103,22 @@ class KafkaSplit:
         return Position(self.topic, self.partition, row["offset"], row["marker"])
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaPartition:
+SPLIT_OF_ENUMERATOR = sized(of(KafkaSplit).at(OF_ENUMERATOR), "a split")
+STATUS_CODE = valid(I32, range(len(STATUS)).__contains__, "status 0 or 1")
+IS_ASSIGNED = Encoding(
+    lambda view, what: not STATUS_CODE.read(view, what), lambda out, assigned: out.write_i32(not assigned), 4
+)
+
+
+@struct
+class KafkaPartition(Struct):
     """A partition in the enumerator: versions 1 and 2 have no offsets, version 0 has the reader it is assigned to."""
 
-    topic: str
-    partition: int
-    assigned: bool = True
-    split: KafkaSplit | None = None
+    order = ("split", "topic", "partition", "assigned")
+    topic: str = part(TOPIC, "a topic", until=2, droppable=True)
+    partition: int = part(PARTITION, "a partition", until=2, droppable=True)
+    assigned: bool = part(IS_ASSIGNED, "a status", since=2, absent=True, default=True)
+    split: KafkaSplit | None = part(SPLIT_OF_ENUMERATOR, "a split", since=3, droppable=True, default=None)
     reader: int | None = None
 
     def row(self) -> Row:
@@ -111,84 +133,26 @@ class KafkaPartition:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaEnumerator:
+def _named(one: KafkaPartition) -> KafkaPartition:
+    """Return a partition of version 3 with the topic and the number of its split."""
+    assert one.split is not None
+    return replace(one, topic=one.split.topic, partition=one.split.partition)
+
+
+VERSION_OF_SPLITS = constant(I32, 0, "the version of splits")
+PARTITIONS = by_version(
+    {1: many(of(KafkaPartition)), 3: many(mapped(of(KafkaPartition), _named), behind=VERSION_OF_SPLITS)}
+)
+
+
+@struct
+class KafkaEnumerator(Struct):
     """The partitions that the enumerator has found, and whether its first discovery is over."""
 
-    partitions: tuple[KafkaPartition, ...]
-    initial_discovery_finished: bool = True
+    partitions: tuple[KafkaPartition, ...] = part(PARTITIONS, "partitions")
+    initial_discovery_finished: bool = part(BOOL, "whether discovery is over", since=2, absent=True, default=True)
     #: Only version 0: the readers in order, because some may have no splits.
     readers: tuple[int, ...] = ()
-
-    @classmethod
-    def read(cls, version: int, view: DataInputView) -> KafkaEnumerator:
-        """Read the state of an enumerator in one of the versions 0 to 3."""
-        if version == 0:
-            return cls._read_0(view)
-        if version not in (1, 2, 3):
-            raise unknown_version(version, range(4))
-        count = view.read_count("partitions", each=6)
-        if version == 3:
-            view.read_constant(0, "the version of splits")
-        partitions = tuple(_read_partition(version, view) for _ in range(count))
-        return cls(partitions, view.read_bool("whether discovery is over") if version >= 2 else True)
-
-    @classmethod
-    def _read_0(cls, view: DataInputView) -> KafkaEnumerator:
-        count = view.read_count("readers", each=8)
-        view.read_constant(0, "the version of splits")
-        partitions: list[KafkaPartition] = []
-        readers = []
-        for _ in range(count):
-            reader = view.read_i32("a reader")
-            readers.append(reader)
-            for _ in range(view.read_count("splits", each=26)):
-                split = _read_split(view)
-                partitions.append(KafkaPartition(split.topic, split.partition, True, split, reader))
-        return cls(tuple(partitions), True, tuple(readers))
-
-    def write(self, version: int, out: DataOutputView) -> None:
-        """Write the state in a version; raise ValueError if this version cannot hold it."""
-        if version == 0:
-            self._write_0(out)
-            return
-        if version not in (1, 2, 3):
-            raise unknown_version(version, range(4))
-        out.write_i32(len(self.partitions))
-        if version == 3:
-            out.write_i32(0)
-        for known in self.partitions:
-            if version == 3:
-                if known.split is None:
-                    raise ValueError("version 3 needs a split for each partition")
-                _write_split(known.split, out)
-            else:
-                out.write_utf(known.topic)
-                out.write_i32(known.partition)
-            if version >= 2:
-                out.write_i32(STATUS.index(ASSIGNED if known.assigned else UNASSIGNED))
-            elif not known.assigned:
-                raise ValueError("version 1 cannot hold unassigned partitions")
-        if version >= 2:
-            out.write_bool(self.initial_discovery_finished)
-        elif not self.initial_discovery_finished:
-            raise ValueError("version 1 cannot record that the first discovery is not over")
-
-    def _write_0(self, out: DataOutputView) -> None:
-        if not self.initial_discovery_finished:
-            raise ValueError("version 0 cannot record that the first discovery is not over")
-        by_reader: dict[int, list[KafkaSplit]] = {reader: [] for reader in self.readers}
-        for known in self.partitions:
-            if known.split is None or known.reader not in by_reader:
-                raise ValueError("version 0 needs a split and a reader for each partition")
-            by_reader[known.reader].append(known.split)
-        out.write_i32(len(self.readers))
-        out.write_i32(0)
-        for reader, splits in by_reader.items():
-            out.write_i32(reader)
-            out.write_i32(len(splits))
-            for split in splits:
-                _write_split(split, out)
 
     def unassigned(self) -> Iterator[Position]:
         """Yield the positions of partitions that are not assigned to a reader."""
@@ -203,39 +167,34 @@ class KafkaEnumerator:
             yield {**known.row(), "initial_discovery_finished": self.initial_discovery_finished}
 
 
-def _partition(view: DataInputView) -> tuple[str, int]:
-    topic, partition = read_text(view, "a topic"), view.read_i32("a partition")
-    if not topic or partition < 0:
-        view.fail("a topic and a partition", f"{topic!r}, {partition}")
-    return topic, partition
+OF_READERS = many(pair(I32, "a reader", many(SPLIT_OF_ENUMERATOR), "splits"), behind=VERSION_OF_SPLITS)
 
 
-def _read_partition(version: int, view: DataInputView) -> KafkaPartition:
-    split = _read_split(view) if version == 3 else None
-    topic, partition = (split.topic, split.partition) if split is not None else _partition(view)
-    status = view.read_i32("a status") if version >= 2 else 0
-    if status not in (0, 1):
-        view.fail("status 0 or 1", status)
-    return KafkaPartition(topic, partition, status == 0, split)
+def _read_first(view: DataInputView, _: str) -> KafkaEnumerator:
+    """Read version 0, which has the splits of each reader."""
+    of_readers = OF_READERS.read(view, "readers")
+    partitions = (
+        KafkaPartition(split.topic, split.partition, True, split, reader)
+        for reader, splits in of_readers
+        for split in splits
+    )
+    return KafkaEnumerator(tuple(partitions), True, tuple(reader for reader, _ in of_readers))
 
 
-def _read_split(view: DataInputView) -> KafkaSplit:
-    inner = view.sub_view(view.read_count("bytes of a split"), "a split")
-    split = KafkaSplit.read(inner, (*START_MARKERS, NONE))
-    inner.expect_end("a split")
-    return split
+def _write_first(out: DataOutputView, enumerator: KafkaEnumerator) -> None:
+    if not enumerator.initial_discovery_finished:
+        raise ValueError("version 0 cannot record that the first discovery is not over")
+    by_reader: dict[int, list[KafkaSplit]] = {reader: [] for reader in enumerator.readers}
+    for known in enumerator.partitions:
+        if known.split is None or known.reader not in by_reader:
+            raise ValueError("version 0 needs a split and a reader for each partition")
+        by_reader[known.reader].append(known.split)
+    OF_READERS.write(out, tuple((reader, tuple(splits)) for reader, splits in by_reader.items()))
 
 
-def _write_split(split: KafkaSplit, out: DataOutputView) -> None:
-    inner = DataOutputView()
-    split.write(inner)
-    out.write_blob(inner.getvalue())
-
-
-def _decode_split(version: int, view: DataInputView) -> KafkaSplit:
-    if version != 0:
-        raise unknown_version(version, (0,))
-    return KafkaSplit.read(view)
+#: The state of an enumerator in versions 0 to 3.
+ENUMERATOR = by_version({0: Encoding(_read_first, _write_first, 8), 1: of(KafkaEnumerator)})
+ENUMERATOR_VERSIONS = range(4)
 
 
 def _check_enumerators(enumerators: Iterable[KafkaEnumerator]) -> None:
@@ -257,8 +216,7 @@ KAFKA_SPLITS = ConnectorKind[KafkaSplit](
     "kafka",
     SPLITS,
     SPLIT_COLUMNS,
-    _decode_split,
-    lambda _, split, out: split.write(out),
+    *payloads(of(KafkaSplit), (OF_READER,)),
     lambda split: [split.row()],
     positions=lambda split: [split.position()],
 )
@@ -266,8 +224,7 @@ KAFKA_ENUMERATOR = ConnectorKind[KafkaEnumerator](
     "kafka",
     SOURCE_COORDINATOR,
     pa.schema([*SPLIT_COLUMNS, *columns(status=pa.string(), reader=pa.int32(), initial_discovery_finished=pa.bool_())]),
-    KafkaEnumerator.read,
-    lambda version, enumerator, out: enumerator.write(version, out),
+    *payloads(ENUMERATOR, ENUMERATOR_VERSIONS),
     KafkaEnumerator.rows,
     states=(),
     check=_check_enumerators,

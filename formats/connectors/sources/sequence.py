@@ -9,8 +9,6 @@ named in option ``connector``. Flink: ``NumberSequenceSource``, ``DataGeneratorS
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -20,62 +18,36 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    read_text,
-    unknown_version,
 )
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.structs import I64, Struct, many, of, part, struct, valid
 
 UNASSIGNED = "unassigned"
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceSplit:
+def _check_numbers(view: DataInputView, _: str, following: int, to: int) -> None:
+    if following > to:
+        view.fail("a next number that is not after the last one", f"{following} and {to}")
+
+
+@struct
+class SequenceSplit(Struct):
     """The numbers of a split that are still to come."""
 
-    split_id: str
-    next: int
-    to: int
-
-    @classmethod
-    def read(cls, view: DataInputView) -> SequenceSplit:
-        """Read id, next and last number."""
-        split = cls(read_text(view, "the id of a split"), view.read_i64("a number"), view.read_i64("a number"))
-        if not (split.split_id.isascii() and split.split_id.isdigit()):
-            view.fail("the id of a split, a number", split.split_id)
-        if split.next > split.to:
-            view.fail("a next number that is not after the last one", f"{split.next} and {split.to}")
-        return split
-
-    def write(self, out: DataOutputView) -> None:
-        """Write id, next and last number."""
-        out.write_utf(self.split_id)
-        out.write_i64(self.next)
-        out.write_i64(self.to)
+    split_id: str = part(
+        valid(UTF, lambda text: text.isascii() and text.isdigit(), "the id of a split, a number"), "the id of a split"
+    )
+    next: int = part(I64, "a number")
+    to: int = part(I64, "a number", check=_check_numbers)
 
     def row(self) -> Row:
         """Return the columns of a split."""
         return {"split_id": self.split_id, "next": self.next, "to": self.to}
 
 
+VERSIONS = (1,)
 Splits = tuple[SequenceSplit, ...]
-
-
-def _decode(version: int, view: DataInputView) -> SequenceSplit:
-    if version != 1:
-        raise unknown_version(version, (1,))
-    return SequenceSplit.read(view)
-
-
-def _decode_enumerator(version: int, view: DataInputView) -> Splits:
-    if version != 1:
-        raise unknown_version(version, (1,))
-    return tuple(SequenceSplit.read(view) for _ in range(view.read_count("splits", each=18)))
-
-
-def _encode_enumerator(_: int, splits: Splits, out: DataOutputView) -> None:
-    out.write_i32(len(splits))
-    for split in splits:
-        split.write(out)
 
 
 COLUMNS = columns(next=pa.int64(), to=pa.int64())
@@ -89,8 +61,7 @@ def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], C
         name,
         SPLITS,
         COLUMNS,
-        _decode,
-        lambda _, split, out: split.write(out),
+        *payloads(of(SequenceSplit), VERSIONS),
         lambda split: [split.row()],
         by_content=by_content,
         positions=lambda split: [position(split)],
@@ -99,8 +70,7 @@ def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], C
         name,
         SOURCE_COORDINATOR,
         pa.schema([*COLUMNS, *columns(status=pa.string())]),
-        _decode_enumerator,
-        _encode_enumerator,
+        *payloads(many(of(SequenceSplit)), VERSIONS, "splits"),
         lambda splits: [{**split.row(), "status": UNASSIGNED} for split in splits],
         states=(),
         by_content=by_content,

@@ -130,7 +130,7 @@ def test_an_enumerator_says_only_what_its_version_can() -> None:
             KAFKA_ENUMERATOR.write(version, whole)
         with pytest.raises(ValueError, match=f"version {version}"):
             KAFKA_ENUMERATOR.write(version, replace(whole, partitions=(), initial_discovery_finished=False))
-    with pytest.raises(ValueError, match="split for each"):
+    with pytest.raises(ValueError, match="version 3 needs a split"):
         KAFKA_ENUMERATOR.write(3, _enumerator(KafkaPartition("t", 0)))
     with pytest.raises(ValueError, match="not known"):
         KAFKA_ENUMERATOR.write(4, whole)

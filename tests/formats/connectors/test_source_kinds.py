@@ -117,7 +117,7 @@ def test_dynamic_kafka(version: int) -> None:
     state = KafkaEnumerator((KafkaPartition("orders", 1),), False)
     enumerator = DynamicKafkaEnumerator(
         (
-            ("all", (ClusterOfStream("all", "cluster-0", ("orders", "clicks"), "host:9092", initializers),)),
+            ("all", (ClusterOfStream("cluster-0", ("orders", "clicks"), "host:9092", initializers),)),
             ("none", ()),
         ),
         2,
