@@ -18,23 +18,16 @@ is rather the endpoint, and the budget is shorter. Refused credentials are asked
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
 import random
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import chain, count, repeat
-from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
-    CorruptStateError,
-    FileReplacedError,
     OutputError,
     SavepointError,
     StateFileNotFoundError,
@@ -42,164 +35,48 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
-from pyspark_savepoint.formats.filesystems.credentials import azure_identity, expect_google, s3_credentials
 from pyspark_savepoint.formats.filesystems.listing import Listing
-from pyspark_savepoint.formats.filesystems.remote import (
-    CONNECT_TIMEOUT,
-    MISSING_BUCKET,
-    REQUEST_TIMEOUT,
-    RETRY_LIMIT,
-    StoreTarget,
-    azure_settings,
-    bucket_of,
-    parts_of,
-    refuse,
-    region_of,
-    storage_error,
-)
+from pyspark_savepoint.formats.filesystems.remote import MISSING_BUCKET, StoreTarget, refuse, storage_error
 from pyspark_savepoint.formats.filesystems.remote_files import RemoteInputFile, fetched
-from pyspark_savepoint.formats.io.local_files import read_regular, too_large
+from pyspark_savepoint.formats.filesystems.store_answers import (
+    ANSWERS,
+    BUSY,
+    FIRST_PAUSE,
+    IN_BETWEEN,
+    LONGEST_PAUSE,
+    NO_CONDITIONS,
+    NO_RANGES,
+    NOWHERE,
+    REFUSED,
+    STATUS,
+    UNCHANGED,
+    UNREACHED,
+    Answer,
+    RefusedError,
+    described,
+    errors,
+    is_passing,
+)
+from pyspark_savepoint.formats.filesystems.store_clients import Client, client_of
+from pyspark_savepoint.formats.filesystems.store_files import UPLOAD, UPLOADERS, ObjectFile, ObjectOutputFile
+from pyspark_savepoint.formats.io.local_files import too_large
 from pyspark_savepoint.formats.io.one_verb import failing
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, FileInfo, Opening, Published
 from pyspark_savepoint.formats.redaction import redacted
 
 T = TypeVar("T")
-ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
-STATUS = re.compile(r"status code: (\d{3})")
-#: Status codes of stores without conditional writes.
-NO_CONDITIONS = frozenset({"405", "501"})
-#: Status codes of a proxy or timeout, after which the store may still complete the request.
-IN_BETWEEN = frozenset({"408", "502", "504"})
-BUSY = frozenset({"429", "500", "503"})
-#: Answers to what was asked for: not modified, another version, no such range.
-UNCHANGED, CHANGED, NO_RANGE = ANSWERS = ("304", "412", "416")
-#: The answer of a store that has no ranges: the whole file.
-NO_RANGES = "200"
-#: What a store says of credentials that have expired or were replaced; answers to HEAD have no text.
-REFUSED = re.compile(
-    r"status code: 401|ExpiredToken|InvalidAccessKeyId|InvalidToken|TokenRefreshRequired|RequestExpired"
-    r"|AuthenticationFailed"
-    r"|Error performing HEAD .*status code: 40[03]|Unauthenticated|lacked valid authentication",
-    re.DOTALL,
-)
-#: The client's words for requests without an answer, and for a place that is not reached at all.
-UNANSWERED = re.compile(
-    r"HTTP error: |error sending request|kind: (?:Connect|Timeout|Interrupted|Request|Decode|Unknown)"
-)
-UNREACHED = re.compile(r"kind: Connect|Connect,\s*TimedOut")
-#: Where requests to other hosts than the store's are sent, which redirects would send credentials to: no one is there.
-NOWHERE = "127.0.0.1:0"
-#: Variables that name proxies, to which requests are sent instead; the client reads them.
-PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
-HOPELESS = re.compile(rf"{re.escape(NOWHERE)},|certificate|InvalidContentType|builder error|invalid URL", re.IGNORECASE)
-#: Innermost causes in the client's description of an error, which are appended to its first line.
-CAUSE = re.compile(
-    r'"(dns error)"|kind: (ConnectionRefused|ConnectionReset|TimedOut)|(InvalidContentType|UnknownIssuer)'
-    r'|(?:Body|Connect),\s*(TimedOut)|(invalid peer certificate[^"\n]*)'
-)
-#: The first pause and the longest, in seconds; each is random between half of it and all.
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 #: Seconds within which a store must be reached for the first time.
 REACH_LIMIT = 4.0
-#: The request timeout grows by one second for each of these bytes.
-BYTES_PER_SECOND = 1 << 20
-#: Maximum size of a file of certificates, in bytes.
-MAX_CERTIFICATES = 1 << 26
-#: Files up to this size are uploaded in one request, which is repeated as a whole; larger ones in parts of it.
-UPLOAD, UPLOADERS = 8 << 20, 3
 #: Attempts of requests that the client itself repeats: pages of lists and deletions of many.
 INNER_ATTEMPTS = 4
 #: Attempts of the parts of an upload, which its budget ends.
 MANY = 1000
-
 #: A version that no object has, in the form of every store: an ETag, and a generation of Google's.
 NEVER = (("e_tag", '"0x8D0000000000000"'), ("version", "1"))
 #: Seconds between attempts to try the conditions of a store.
 PROBE_PAUSES = (0.1, 0.3, 1.0)
-
-
-class _Process:
-    """Whether this process can use obstore: a child of a process that used it has none of its threads."""
-
-    used = False
-    forked = False
-
-    @classmethod
-    def after_fork(cls) -> None:
-        cls.forked = cls.used
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Process.after_fork)
-
-
-@dataclass(frozen=True)
-class _Client:
-    """Arguments of an obstore client; ``patience`` is the timeout of a small request in seconds."""
-
-    kind: str
-    arguments: Mapping[str, Any] = field(repr=False)
-    connect_timeout: float = CONNECT_TIMEOUT
-    patience: float = REQUEST_TIMEOUT
-    attempts: int | None = None
-    budget: float = RETRY_LIMIT
-    client_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def open(self, size: int, attempts: int) -> Any:
-        """Return a client for requests of ``size`` bytes that makes ``attempts`` attempts itself."""
-        from obstore import store
-
-        _Process.used = True
-        kinds = {"s3": store.S3Store, "gs": store.GCSStore, "abfs": store.AzureStore}
-        timeouts = {
-            "connect_timeout": timedelta(seconds=self.connect_timeout),
-            "read_timeout": timedelta(seconds=self.patience + size / BYTES_PER_SECOND),
-            "timeout": timedelta(hours=1),
-        }
-        return kinds[self.kind](
-            **self.arguments,
-            client_options={**timeouts, **self.client_options},
-            retry_config={
-                "max_retries": attempts - 1,
-                "retry_timeout": timedelta(seconds=self.budget),
-                "backoff": {"max_backoff": timedelta(seconds=LONGEST_PAUSE)},
-            },
-        )
-
-
-class RefusedError(Exception):
-    """The store's answer to a condition that does not hold, or to a range that is not there: its status."""
-
-
-class _Answer:
-    """What one GET brings: bytes from ``start`` on, and what is known of the whole object."""
-
-    def __init__(self, response: Any) -> None:
-        meta = response.meta
-        self.size = int(meta["size"])
-        self.version = tuple((name, meta[name]) for name in ("e_tag", "version") if meta.get(name))
-        self.e_tag: str | None = meta.get("e_tag")
-        self.modified = meta["last_modified"].timestamp()
-        self.start, self.stop = response.range
-        self.data = memoryview(response.bytes())
-
-    def expect(self, wanted: Any, uri: str) -> None:
-        """Raise StorageError unless the bytes are those of the range that was asked for, and as many.
-
-        A store, or a proxy before it, may answer with fewer bytes than its headers say.
-        """
-        start, stop = (0, self.size) if wanted is None else wanted if isinstance(wanted, tuple) else (None, self.size)
-        if start is None:
-            start = max(0, self.size - wanted["suffix"])
-        stop = min(stop, self.size)
-        if (self.start, self.stop, len(self.data)) != (start, stop, stop - start):
-            raise StorageError(
-                "the store answered with other bytes than were asked for",
-                path=uri,
-                expected=f"{stop - start} bytes from {start} on",
-                found=f"{len(self.data)} bytes, which it calls {self.start} to {self.stop}",
-                remedy="look at the proxy or gateway before the store",
-            )
+#: Schemes of stores that may copy after their answer.
+LATER_COPIES = frozenset({"abfs", "abfss"})
 
 
 @redacted
@@ -207,7 +84,7 @@ class _Answer:
 class ObjectStore:
     """A bucket or container."""
 
-    client: Callable[[], _Client] = field(repr=False)
+    client: Callable[[], Client] = field(repr=False)
     target: StoreTarget
     #: Whether the store has refused a put whose condition did not hold, by whether that would have replaced an object.
     honoured: dict[bool, bool] = field(default_factory=dict)
@@ -252,7 +129,7 @@ class ObjectStore:
                 generation = self._generation
                 try:
                     answer = request(self._open(size, attempts))
-                except _errors() as error:
+                except errors() as error:
                     if isinstance(error, SavepointError):
                         raise  # there are no credentials any more
                     text = str(error)
@@ -303,7 +180,7 @@ class ObjectStore:
             )
         return storage_error(OSError(described(error)), self.uri + path)
 
-    def get(self, path: str, wanted: Any, version: str | None = None, unless: str | None = None) -> _Answer:
+    def get(self, path: str, wanted: Any, version: str | None = None, unless: str | None = None) -> Answer:
         """Return a range of an object in one request; FileNotFoundError if there is none."""
         options: dict[str, Any] = {} if wanted is None else {"range": wanted}
         if version is not None:
@@ -311,8 +188,8 @@ class ObjectStore:
         if unless is not None:
             options["if_none_match"] = unless
 
-        def request(client: Any) -> _Answer:
-            return _Answer(client.get(path.lstrip("/"), options=options))
+        def request(client: Any) -> Answer:
+            return Answer(client.get(path.lstrip("/"), options=options))
 
         answer = self._ask(path, request)
         answer.expect(wanted, self.uri + path)
@@ -322,7 +199,7 @@ class ObjectStore:
 
     def open_input(self, path: str, opening: Opening) -> RemoteInputFile:
         """Open a file by one GET, of what is probably wanted first."""
-        return RemoteInputFile(_Object(self, path), opening)
+        return RemoteInputFile(ObjectFile(self, path), opening)
 
     def info(self, path: str) -> FileInfo | None:
         """Return the entry at the path; None if it does not exist."""
@@ -479,7 +356,7 @@ class ObjectStore:
             raise too_large(self.uri + path, answer.size, limit)
         parts = [answer.data]
         if answer.stop < answer.size:
-            parts += fetched(_Object(self, path, answer), answer.stop, answer.size)
+            parts += fetched(ObjectFile(self, path, answer), answer.stop, answer.size)
         return Published(b"".join(parts), answer.version, answer.modified)
 
     def put(self, path: str, data: bytes, over: Published | None) -> None:
@@ -489,7 +366,7 @@ class ObjectStore:
             generation = self._generation
             try:
                 self._open(len(data)).put(path.lstrip("/"), data, mode=mode, use_multipart=False)
-            except _errors() as error:
+            except errors() as error:
                 if not renewed and REFUSED.search(str(error)):
                     self._renew(generation)  # what is refused for its credentials has not been written
                     continue
@@ -559,280 +436,6 @@ class ObjectStore:
         ) from None
 
 
-class _Object:
-    """A file in an object store, of which all ranges are of the version that was opened."""
-
-    is_lasting = True
-
-    def __init__(self, store: ObjectStore, path: str, answer: _Answer | None = None) -> None:
-        self._store, self._path = store, path
-        self.path = store.uri + path
-        self.size = -1
-        self.modified: float | None = None
-        self._e_tag: str | None = None
-        if answer is not None:
-            self._know(answer)
-
-    def _know(self, answer: _Answer) -> None:
-        self.size, self.modified, self._e_tag = answer.size, answer.modified, answer.e_tag
-
-    def open(self, start: int | None, count: int) -> tuple[int, Any]:
-        """Request the first range, which tells size and version."""
-        wanted: Any = {"suffix": count} if start is None else (start, start + count)
-        try:
-            if start is None and self._store.target.scheme in NO_SUFFIXES:
-                size = self._store.size(self._path)
-                wanted = (max(0, size - count), max(size, 1))
-            answer = self._store.get(self._path, wanted)
-        except FileNotFoundError as error:
-            raise storage_error(error, self.path) from None
-        except RefusedError as refused:
-            if refused.args != (NO_RANGES,):
-                self.size = self._store.size(self._path)  # empty, or shorter than it should be
-                return 0, b""
-            answer = self._store.get(self._path, None)
-        self._know(answer)
-        return answer.start, answer.data
-
-    def read(self, start: int, count: int) -> Any:
-        """Return some bytes of the version that was opened."""
-        try:
-            answer = self._store.get(self._path, (start, start + count), version=self._e_tag)
-        except FileNotFoundError as error:
-            raise storage_error(error, self.path) from None
-        except RefusedError as refused:
-            if refused.args == (NO_RANGES,):
-                answer = self._store.get(self._path, None)
-                answer.data = answer.data[start : start + count]
-            elif refused.args == (NO_RANGE,):
-                raise CorruptStateError(
-                    "the file is shorter than it was when it was opened",
-                    path=self.path,
-                    remedy="it was replaced while it was read: read the snapshot again",
-                ) from None
-            else:
-                raise self._replaced(None) from None
-        if answer.e_tag != self._e_tag or answer.size != self.size:
-            raise self._replaced(answer)
-        return answer.data
-
-    def _replaced(self, now: _Answer | None) -> FileReplacedError:
-        return FileReplacedError(
-            "the file was replaced while it was read",
-            path=self.path,
-            expected=f"version {self._e_tag} of {self.size} bytes",
-            found=None if now is None else f"version {now.e_tag} of {now.size} bytes",
-            remedy="read the snapshot again: the new version is complete",
-        )
-
-    def close(self) -> None:
-        """Do nothing: each answer was of the version that was opened."""
-
-
-class ObjectOutputFile:
-    """A new object: of a single request if it is small, else of parts; the store shows it when it is closed."""
-
-    def __init__(self, store: ObjectStore, path: str) -> None:
-        self.path = store.uri + path
-        self.size = 0
-        self._store, self._path = store, path
-        self._waiting: bytearray | None = bytearray()
-        self._writer: Any = None
-
-    def write(self, buffer: Any) -> None:
-        """Write all bytes of a buffer."""
-        data = memoryview(buffer).cast("B")
-        self.size += len(data)
-        if self._waiting is not None and self.size <= UPLOAD:
-            self._waiting += data
-            return
-        with self._failing():
-            if self._waiting is not None:
-                self._writer = self._store.writer(self._path)
-                waiting, self._waiting = self._waiting, None
-                self._writer.write(waiting)
-            self._writer.write(data)
-
-    def close(self) -> None:
-        """Finish the object; where an answer is lost or forgotten, its size tells whether the store has it."""
-        waiting, self._waiting = self._waiting, None
-        writer, self._writer = self._writer, None
-        if waiting is not None:
-            self._store.put_file(self._path, bytes(waiting))
-            return
-        with self._failing():
-            try:
-                writer.close()
-            except _errors():
-                if not self._is_complete():
-                    raise
-
-    def _is_complete(self) -> bool:
-        try:
-            return self._store.size(self._path) == self.size
-        except (SavepointError, OSError):
-            return False
-
-    def abort(self) -> None:
-        """End and delete an upload, because it cannot be cancelled; a small file was not sent yet."""
-        self._waiting = None
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            # A file that cannot be deleted can be found by its name: report the original error instead.
-            with contextlib.suppress(*_errors(), SavepointError):
-                writer.close()
-            with contextlib.suppress(SavepointError):
-                self._store.delete_files([self._path])
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except _errors() as error:
-            if isinstance(error, SavepointError):
-                raise
-            refuse(OSError(described(error)), self.path)
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that the client raises."""
-    from obstore.exceptions import BaseError
-
-    return BaseError, OSError, ValueError
-
-
-def described(error: Exception) -> str:
-    """Return the first line of a client's error, and the innermost causes of its description."""
-    text, _, debug = str(error).partition("\n\nDebug source")
-    causes = dict.fromkeys(next(filter(None, found)) for found in CAUSE.findall(debug))
-    return f"{text} ({', '.join(causes)})" if causes else text
-
-
-def is_passing(error: Exception) -> bool:
-    """Return whether the same request may succeed later: the store was busy, or did not answer."""
-    text = str(error)
-    status = STATUS.search(text)
-    if status is not None:
-        return status[1] in BUSY or status[1] in IN_BETWEEN
-    return UNANSWERED.search(text) is not None and HOPELESS.search(text) is None
-
-
 def object_store(target: StoreTarget) -> ObjectStore:
     """Return the store of a path; LookupError explains why only pyarrow has its identity."""
-    if target.scheme not in CLIENTS:
-        raise LookupError(f"{target.scheme}:// has no conditional writes")
-    if _Process.forked:
-        raise LookupError("this process was forked from one that had used obstore")
-    return ObjectStore(functools.partial(CLIENTS[target.scheme], target), target)
-
-
-def _s3(target: StoreTarget) -> _Client:
-    bucket, options = bucket_of(target), target.options
-    if options.role_arn:
-        raise LookupError("option roleArn is used for reads only: name the role in an AWS profile")
-    scheme, host = parts_of(options.endpoint)
-    if options.virtual_hosted and host and ADDRESS.match(host):
-        raise LookupError("virtualHosted needs an endpoint with a host name, not an IP address")
-    credentials = None if options.anonymous else s3_credentials()
-    region = region_of(bucket, options)
-    scheme, host = scheme or "https", host or f"s3.{region}.amazonaws.com"
-    endpoint = f"{scheme}://{bucket}.{host}" if options.virtual_hosted else f"{scheme}://{host}"
-    return _Client(
-        "s3",
-        {
-            "bucket": bucket,
-            "region": region,
-            # Both keys are set, because otherwise an endpoint in the environment would take precedence.
-            "endpoint": endpoint,
-            "aws_endpoint_url_s3": endpoint,
-            "virtual_hosted_style_request": bool(options.virtual_hosted),
-            "skip_signature": bool(options.anonymous),
-            "unsigned_payload": False,
-            "credential_provider": credentials,
-        },
-        options.connect_timeout or CONNECT_TIMEOUT,
-        options.request_timeout or REQUEST_TIMEOUT,
-        options.max_attempts,
-        options.retry_limit or RETRY_LIMIT,
-        {"allow_http": scheme == "http", **_staying_at(host), **_certificates(options.ca_file)},
-    )
-
-
-def _staying_at(host: str) -> dict[str, str]:
-    """Return the client's options that let it send requests to this host, and those below it, alone.
-
-    The client follows redirects, with all headers but ``Authorization`` (S3's session token is in another one), and has
-    no option against it. So it gets a proxy that is nowhere, for all other hosts. Where the environment names a proxy,
-    that one decides.
-    """
-    if PROXIES & {name.lower() for name, value in os.environ.items() if value}:
-        return {}
-    name = re.sub(r":[0-9]+$", "", host).strip("[]")
-    return {"proxy_url": f"http://{NOWHERE}", "proxy_excludes": name}
-
-
-def _certificates(path: str | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    return {"root_certificate": read_regular(path, MAX_CERTIFICATES).decode()}
-
-
-def _gcs(target: StoreTarget) -> _Client:
-    bucket, options = bucket_of(target), target.options
-    if options.service_account:
-        raise LookupError("serviceAccount is impersonated by pyarrow only")
-    arguments: dict[str, Any] = {"bucket": bucket, "skip_signature": bool(options.anonymous)}
-    scheme, host = parts_of(options.endpoint)
-    scheme = scheme or ("http" if host and options.anonymous else "https")
-    if options.anonymous:
-        # The client requests a token before each put, even unsigned: by default from the cloud's metadata service.
-        arguments["credential_provider"] = _no_token
-    else:
-        expect_google()
-    if host:
-        arguments["base_url"] = f"{scheme}://{host}"
-    limit = options.retry_limit or RETRY_LIMIT
-    return _Client("gs", arguments, budget=limit, client_options={"allow_http": scheme == "http"})
-
-
-def _no_token() -> dict[str, Any]:
-    """Return a placeholder for a token, for stores that need no credentials."""
-    return {"token": "anonymous", "expires_at": None}
-
-
-def _azure(target: StoreTarget) -> _Client:
-    account, container, settings = azure_settings(target)
-    owner = os.environ.get("AZURE_STORAGE_ACCOUNT")
-    if target.recorded or (owner and owner != account):
-        raise LookupError(f"the keys in the environment are not those of account {account!r}")
-    host = settings.get("blob_storage_authority") or ".blob.core.windows.net"
-    scheme = settings.get("blob_storage_scheme") or "https"
-    arguments: dict[str, Any] = {
-        "container_name": container,
-        "account_name": account,
-        "endpoint": f"{scheme}://{account}{host}" if host.startswith(".") else f"{scheme}://{host}/{account}",
-        "client_id": settings.get("client_id"),
-    }
-    given = {name: value for name, value in arguments.items() if value}
-    secrets = {
-        "access_key": settings.get("account_key"),
-        "sas_token": (settings.get("sas_token") or "").removeprefix("?"),
-    }
-    own = {name: value for name, value in secrets.items() if value}
-    if own:
-        name, secret = next(iter(own.items()))
-        # The client would prefer an identity that the environment names, whose tokens come from another host.
-        given["credential_provider"] = lambda: {name: secret, "expires_at": None}
-        staying = _staying_at(given["endpoint"].partition("://")[2].partition("/")[0])
-    else:
-        given |= azure_identity()
-        staying = {}  # tokens come from other hosts, and are sent in a header that no redirect gets
-    limit = target.options.retry_limit or RETRY_LIMIT
-    return _Client("abfs", given, budget=limit, client_options={"allow_http": scheme == "http", **staying})
-
-
-CLIENTS: Mapping[str, Callable[[StoreTarget], _Client]] = MappingProxyType(
-    {"s3": _s3, "gs": _gcs, "abfs": _azure, "abfss": _azure}
-)
-#: Schemes of stores without ranges that are counted from the end, and of those that may copy after their answer.
-NO_SUFFIXES = LATER_COPIES = frozenset({"abfs", "abfss"})
+    return ObjectStore(client_of(target), target)
