@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
@@ -21,6 +21,7 @@ from obstore.store import S3Store
 from pyspark_savepoint.command_line.main import main
 from tests.benchmarks.data import UID, write_savepoint, write_wide_savepoint
 from tests.benchmarks.measure import Figure, of_times
+from tests.benchmarks.parts import session
 from tests.benchmarks.rocksdb_data import IncrementalJob
 from tests.remote.measured_store import MeasuredStore, Request, chain, measured_store, waited
 from tests.remote.storage import CREDENTIALS
@@ -29,12 +30,13 @@ LATENCY = 0.05
 #: Bytes in a second of one connection, for the second figures of some verbs.
 BANDWIDTH = 50e6
 RANGE = 8 << 20
-CHECKPOINTS = 60
+CHECKPOINTS, MANY = 60, 500
 NEWEST = f"s3://bucket/job/chk-{CHECKPOINTS}"
 #: Verbs that read, with how many times raw reads they may take.
 READS: dict[str, tuple[tuple[str, ...], float]] = {
     "`ls`, 64 files": (("ls", "s3://bucket/wide"), 2),
     f"`ls` of {CHECKPOINTS} checkpoints": (("ls", "s3://bucket/job"), 2),
+    f"`ls` of {MANY} checkpoints": (("ls", "s3://bucket/many"), 2),
     "`--as-of 10`": (("ls", "s3://bucket/job", "--as-of", "10"), 3),
     "`--as-of latest`": (("ls", "s3://bucket/job", "--as-of", "latest"), 3),
     "`sizes`, 64 files": (("sizes", "s3://bucket/wide"), 3),
@@ -46,7 +48,9 @@ READS: dict[str, tuple[tuple[str, ...], float]] = {
     "`heaviest`, RocksDB": (("heaviest", NEWEST), 3),
     "`show --limit 20`, RocksDB": (("show", NEWEST, UID, "--limit", "20"), 5),
     "one key, RocksDB": (("show", NEWEST, UID, "--keys", "42"), 5),
-    "`show --json`, RocksDB": (("show", NEWEST, UID, "--json", "--limit", "0"), 2),
+    "read without Spark, 64 files": (("show", "s3://bucket/wide", UID, "--json", "--limit", "0"), 2),
+    "read without Spark, 4 files": (("show", "s3://bucket/four", UID, "--json", "--limit", "0"), 2),
+    "read without Spark, RocksDB": (("show", NEWEST, UID, "--json", "--limit", "0"), 2),
     "`diff`, RocksDB": (("diff", f"s3://bucket/job/chk-{CHECKPOINTS - 1}", NEWEST), 3),
     "`changes`, RocksDB": (("changes", "s3://bucket/job", UID, "--start", str(CHECKPOINTS - 1)), 3),
     "`doctor`": (("doctor", "s3://bucket/wide"), 10),
@@ -54,6 +58,7 @@ READS: dict[str, tuple[tuple[str, ...], float]] = {
     "`erase --dry-run`": (("erase", "s3://bucket/wide", "s3://bucket/new", "--dry-run", "--keys", "42"), 10),
 }
 WRITES: dict[str, tuple[tuple[str, ...], float]] = {
+    "`relocate`": (("relocate", NEWEST, "s3://bucket/job", "s3://bucket/moved", "s3://bucket/there"), 3),
     "`pin`, 64 files": (("pin", "s3://bucket/wide", "s3://bucket/pinned"), 3),
     "`cp`, 64 files": (("cp", "s3://bucket/wide", "s3://bucket/copied"), 3),
     "`rename` of an operator": (("rename", "s3://bucket/wide", "s3://bucket/renamed", f"{UID}=other"), 3),
@@ -76,6 +81,14 @@ def stores(folder: Path, keys: int) -> Iterator[Figure]:
     with measured_store() as store, mock.patch.dict(os.environ, CREDENTIALS):
         for name in ("wide", "four", "small", "job"):
             store.upload(folder / name, name)
+        newest = store.objects[f"job/chk-{CHECKPOINTS}/_metadata"]
+        store.objects |= {f"many/chk-{number}/_metadata": newest for number in range(1, MANY + 1)}
+        moved = {
+            name: data
+            for name, data in store.objects.items()
+            if name.startswith(("job/shared/", f"job/chk-{CHECKPOINTS}/"))
+        }
+        store.objects |= {name.replace("job/", "moved/", 1): data for name, data in moved.items()}
         store.latency = LATENCY
         for name, (words, most) in {**READS, **WRITES}.items():
             yield _figure(store, name, [word.format(folder=folder) for word in words], most)
@@ -83,17 +96,41 @@ def stores(folder: Path, keys: int) -> Iterator[Figure]:
         for name in ("`verify`, 64 files", "`verify`, 4 files", "`verify`, RocksDB"):
             words, most = READS[name]
             yield _figure(store, f"{name}, 50 MB/s a connection", words, most)
+        store.bandwidth = 0.0
+        yield from _with_spark(store, keys)
+
+
+def _with_spark(store: MeasuredStore, keys: int) -> Iterator[Figure]:
+    options = {"storageOptions": f'{{"endpoint": "{store.endpoint}"}}', "uid": UID}
+    with session() as spark:
+        read = spark.read.format("savepoint").options(**options)
+
+        def reading(path: str) -> Callable[[], object]:
+            return lambda: read.load(path).write.format("noop").mode("overwrite").save()
+
+        reading(NEWEST)()  # Python workers start
+        for name, path in (("64 files", "s3://bucket/wide"), ("RocksDB", NEWEST)):
+            yield _figure_of(store, f"read with Spark, {name}", reading(path), 2)
+        rows = spark.range(0, keys, 1, 2).selectExpr("id AS key", "id * 7 AS total")
+        write = rows.write.format("savepoint").options(**options, maxParallelism=128).mode("append")
+        yield _figure_of(store, "`df.write`", lambda: write.save("s3://bucket/rows"), 2)
 
 
 def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) -> Figure:
+    return _figure_of(store, name, lambda: main([*words, f"--storage-option=endpoint={store.endpoint}"]), most)
+
+
+def _figure_of(store: MeasuredStore, name: str, run: Callable[[], object], most: float) -> Figure:
     store.requests.clear()
     with contextlib.redirect_stdout(io.StringIO()):
-        main([*words, f"--storage-option=endpoint={store.endpoint}"])
+        run()
     asked = list(store.requests)
-    given = sum(one.given for one in asked) / 1e6
+    given, taken = (sum(getattr(one, way) for one in asked) / 1e6 for way in ("given", "taken"))
     raw = _raw(store, asked)
+    up = f", {taken:.1f} MB up" if taken >= 1 else ""
     said = (
-        f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {given:.1f} MB, {waited(asked) / raw:.1f} times raw"
+        f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {given:.1f} MB{up}, "
+        f"{waited(asked) / raw:.1f} times raw"
     )
     return of_times(said, [waited(asked)], round(most * raw, 2))
 
