@@ -4,13 +4,18 @@ Sorted runs are read by the commit alone. Where a task runs on the machine that 
 process without Spark), they need no way through the store and back. A task on another machine does not find the folder,
 whose name is random, and writes to the store, since the commit does not reach that machine's disk. So does a task whose
 local disk is full, with what it has written so far.
+
+A folder is removed by its write, and that of a process that was killed by a later write of the same user: the process
+that plans a write is not the one that commits it, so that age alone tells that a folder is left over.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +27,8 @@ from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 
 PREFIX = "savepoint-write-"
 COPY_BUFFER = 8 << 20
+#: Seconds without a change after which a folder is left over.
+LEFT_OVER = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,9 @@ class NearFolder:
     def make(cls) -> NearFolder | None:
         """Create a folder that only this user can read; None if there is no place for it."""
         try:
-            return cls(tempfile.mkdtemp(prefix=PREFIX, dir=local_directory()))
+            place = local_directory()
+            _remove_left_over(place)
+            return cls(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         except OSError:
             return None
 
@@ -60,6 +69,22 @@ class NearFolder:
     def remove(self) -> None:
         """Delete the folder and its files, as far as that is possible."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _remove_left_over(place: str) -> None:
+    """Remove folders of this user in which nothing has changed for long."""
+    before = time.time() - LEFT_OVER
+    with os.scandir(place) as scan:
+        folders = [one for one in scan if one.name.startswith(PREFIX) and one.is_dir(follow_symlinks=False)]
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            own = not hasattr(os, "getuid") or folder.stat(follow_symlinks=False).st_uid == os.getuid()
+            if own and max(os.lstat(path).st_mtime for path in (folder.path, *_files(folder.path))) < before:
+                shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _files(folder: str) -> list[str]:
+    return [os.path.join(folder, name) for name in os.listdir(folder)]
 
 
 class _NearFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.formats.snapshot.near_files import NearFolder
+from pyspark_savepoint.formats.snapshot.near_files import LEFT_OVER, PREFIX, NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
@@ -83,3 +84,26 @@ def test_a_full_disk_moves_the_file_to_the_store(measured: MeasuredStore) -> Non
     assert measured.kinds()["PUT"] == 1
     assert os.listdir(near.path) == []
     near.remove()
+
+
+def test_folders_of_killed_processes_are_removed_after_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in which nothing has changed; neither new ones nor what others named so."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    old, used, other = (NearFolder.make() for _ in range(3))
+    assert old is not None
+    assert used is not None
+    assert other is not None
+    link, file = tmp_path / f"{PREFIX}link", tmp_path / f"{PREFIX}file"
+    link.symlink_to(other.path)
+    file.write_text("x")
+    for near in (old, used):
+        (Path(near.path) / "run").write_text("x")
+    past = time.time() - LEFT_OVER - 10
+    for path in (Path(old.path, "run"), Path(old.path), Path(used.path), file):
+        os.utime(path, (past, past))
+    new = NearFolder.make()
+    assert new is not None
+    assert {one.name for one in tmp_path.iterdir()} == {Path(near.path).name for near in (used, other, new)} | {
+        link.name,
+        file.name,
+    }
