@@ -26,8 +26,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pyspark_savepoint
 from pyspark_savepoint import errors
+
+pytestmark = pytest.mark.thorough("what a change of the source must keep")
 
 PACKAGE = "pyspark_savepoint"
 FORMATS = f"{PACKAGE}.formats"

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.thorough("what a change of the source must keep")
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
     "connector": "pyspark_savepoint",

@@ -21,6 +21,8 @@ import pytest
 import pyspark_savepoint
 from tests.test_imports import FOLDERS, ROOT
 
+pytestmark = pytest.mark.thorough("what a change of the source must keep")
+
 QUOTED = re.compile(r"`([\w./-]+)`")
 DOTTED = re.compile(r"[a-z_][a-z0-9_]*(\.\w+)+")
 #: Folders of PyFlink, and what a dotted name can begin with that is also the name of a module here.

@@ -13,6 +13,8 @@ import pytest
 
 from tests.notebook_runner import FOLDER, NAMES, outputs, plain, read, run
 
+pytestmark = pytest.mark.slow("notebooks, each with a Spark of its own")
+
 FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|var|work)/")
 MAX_BYTES = 300_000
 #: What the repository has itself.

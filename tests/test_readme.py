@@ -22,6 +22,8 @@ from tests.pages import (
     section,
 )
 
+pytestmark = pytest.mark.slow("the examples of all READMEs")
+
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 
 

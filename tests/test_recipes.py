@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow("a copy of the project is changed, and tested")
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("connector", "formats", "statebackends")
 NEW = "new file "

@@ -8,11 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.flink_releases import RELEASES
 from tests.pages import section
+
+pytestmark = pytest.mark.thorough("what a change of the source must keep")
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough("what a change of the source must keep")
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"connector": "pyspark_savepoint", "formats": "formats", "statebackends": "statebackends"}
 

@@ -11,6 +11,8 @@ import pytest
 
 from pyspark_savepoint.formats.kernels.interpretation import COMPILED, INTERPRETED, KEEPS_TYPES, VARIABLE
 
+pytestmark = pytest.mark.slow("interpreted kernels")
+
 in_both_forms = pytest.mark.skipif(not KEEPS_TYPES, reason="before numpy 2 every kernel is compiled")
 
 ROOT = Path(__file__).parents[1]

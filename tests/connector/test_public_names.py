@@ -23,6 +23,8 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import STREAM
 
+pytestmark = pytest.mark.slow("type checkers read Spark's stubs")
+
 SCRIPT = Path(__file__).parent / "script_of_a_user.py"
 #: Lines with a mistake in an option.
 WRONG_OPTIONS = """

@@ -92,6 +92,7 @@ def total(values):
 """
 
 
+@pytest.mark.thorough("compiling, in a process of its own")
 def test_code_of_an_older_source_is_not_in_the_cache(tmp_path: Path) -> None:
     """Else small inputs would compile after an upgrade of the package, which leaves the files of the cache."""
     source, found = tmp_path / "loops.py", []

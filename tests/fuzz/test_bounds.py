@@ -8,8 +8,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz.bounds import TARGETS, checked
 from tests.fuzz.formats import Report, fuzz
+
+pytestmark = pytest.mark.slow("damaged snapshots by the hundred")
 
 #: Inputs of each target; most of the time goes to compiling.
 COUNT = 100

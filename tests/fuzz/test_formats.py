@@ -8,6 +8,8 @@ import pytest
 
 from tests.fuzz.formats import FOUND, fuzz
 
+pytestmark = pytest.mark.slow("damaged snapshots by the hundred")
+
 #: Quick targets, whose workers start quickly.
 CHEAP = ("connectors", "metadata", "java", "pickle", "notation", "manifest", "avro")
 

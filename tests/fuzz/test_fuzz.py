@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz.runner import run, run_worker
+
+pytestmark = pytest.mark.slow("damaged snapshots by the hundred")
 
 CASES = 600
 

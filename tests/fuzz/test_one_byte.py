@@ -16,6 +16,8 @@ from pyspark_savepoint.statebackends.open_table import open_table
 from tests.data import unpacked
 from tests.fuzz.seeds import SHOP, seeds_of
 
+pytestmark = pytest.mark.slow("damaged snapshots by the hundred")
+
 FLIPS = 150
 SNAPSHOTS = {
     "full": (SHOP / "savepoint", "accounts"),

@@ -15,6 +15,8 @@ from tests.fuzz.seeds import SHOP as SHOP_JOB
 from tests.fuzz.shapes import COMMANDS, RATIO, SECONDS, SHAPES, made, measured, problem_of, run_command
 from tests.processor_time import processor_seconds
 
+pytestmark = pytest.mark.slow("damaged snapshots by the hundred")
+
 SHOP = str(SHOP_JOB / "savepoint")
 
 #: What took more than in proportion once, and what stands for the rest.

@@ -10,6 +10,8 @@ from pyspark_savepoint.statebackends.model.explained_plan import nodes_of
 from tests.fuzz.shapes import Measured, growth
 from tests.fuzz.texts import TEXTS, made, problem_of
 
+pytestmark = pytest.mark.many_sets
+
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_twice_the_bytes_take_about_twice_as_long(name: str) -> None:

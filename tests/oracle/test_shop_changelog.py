@@ -63,6 +63,7 @@ def test_it_holds_what_the_savepoint_holds(shop: Generated, parallelism: int) ->
     assert differences(snapshot_below(FOLDER, shop, parallelism)) == []
 
 
+@pytest.mark.thorough("less memory", sets=("16384",))
 @pytest.mark.parametrize("memory", [1 << 11, 1 << 14])
 def test_little_memory_gives_the_same(shop: Generated, memory: int) -> None:
     snapshot = snapshot_below(FOLDER, shop)

@@ -446,6 +446,7 @@ print(json.dumps([kernel.__name__ for kernel in kernels if not kernel.signatures
 """
 
 
+@pytest.mark.thorough("warm-up reads every kind of table")
 def test_warm_up_compiles_what_reads_and_whole_savepoints_need() -> None:
     assert run_script(WARM)[0] == []
 

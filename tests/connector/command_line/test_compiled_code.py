@@ -74,6 +74,7 @@ def test_packed_code_is_used_from_the_file_and_from_a_folder(code: Path, tmp_pat
     assert read(tmp_path, tmp_path / "link") == USED
 
 
+@pytest.mark.thorough("compiles what is not used")
 def test_code_that_others_may_have_written_is_not_used(code: Path, tmp_path: Path) -> None:
     unpack(code, tmp_path / "unpacked")
     folder = tmp_path / "unpacked"
@@ -127,6 +128,7 @@ def test_names_of_processors(run: Run, tmp_path: Path) -> None:
     assert (done.code, "--cpu needs --to" in done.err) == (2, True)
 
 
+@pytest.mark.thorough("compiles, as the function does")
 def test_the_command_packs(run: Run, tmp_path: Path) -> None:
     (record,) = run("warm-up", SHOP, "--file", tmp_path / "code.zip", "--json").records
     assert record["file"] == str(tmp_path / "code.zip")

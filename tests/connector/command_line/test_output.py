@@ -126,6 +126,7 @@ def test_nothing_is_cut_without_a_terminal(run: Run) -> None:
     assert len(shown[2]) < 100  # and not padded to the longest
 
 
+@pytest.mark.thorough("80, 120 and 200 columns")
 def test_wide_cuts_nothing_on_a_terminal(shop: Path) -> None:
     wide = on_terminal(80, "show", str(shop), "accounts", "--wide", "--limit", "3")
     assert any('"tier": "SILVER"}' in line for line in wide)
@@ -252,6 +253,7 @@ def test_export_to_csv(run: Run, shop: Path, tmp_path: Path) -> None:
 # -- completion ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough("completion of commands", sets=("pyspark-savepoint show",))
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -164,6 +164,7 @@ def test_interrupted_in_a_destructor() -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.thorough("head after --help", sets=("s",))
 @pytest.mark.parametrize("command", ["--help", "show SHOP accounts --limit 0 --csv", "schema SHOP"])
 def test_head_is_silent(shop: Path, command: str) -> None:
     """Also if the standard error goes into the pipe."""
@@ -183,6 +184,7 @@ def state_of(process: str) -> str | None:
         return None
 
 
+@pytest.mark.thorough("warm-up reads every kind of table")
 @pytest.mark.skipif(cpus() < 2, reason="one core: one process compiles")
 def test_warm_up_compiles_in_two_processes_and_an_interrupt_ends_both(tmp_path: Path) -> None:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

@@ -54,7 +54,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "folder": Path.mkdir,
 }
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+pytestmark = [pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes"), pytest.mark.many_sets]
 
 
 @pytest.fixture(autouse=True)

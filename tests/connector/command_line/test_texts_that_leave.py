@@ -152,6 +152,7 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x\\x1b" in shown
 
 
+@pytest.mark.thorough("the texts of commands")
 @pytest.mark.spark
 def test_streams_of_spark(spark: SparkSession, evil: str, tmp_path: Path) -> None:
     """Errors where a stream is planned, and what the progress of its query says."""

@@ -13,6 +13,8 @@ from pyspark_savepoint.errors import OptionError, SavepointError
 from tests.connector.erasure.test_erasing import errors
 from tests.mutations import changed, mutations, paths
 
+pytestmark = pytest.mark.many_sets
+
 WHERE = {"accounts.recent_amounts": "list_value > 100.0"}
 #: Parts that a proof only shows or does not need.
 SHOWN = ("package", "time", "operators", "not_looked_into", "standing", "not_searched", "below", "others")

@@ -29,6 +29,8 @@ from pyspark_savepoint.errors import OptionError, SavepointError, StateNotFoundE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.many_sets
+
 ORDERS = "warehouse-export.pending_orders"
 
 
@@ -595,6 +597,7 @@ def test_backends_and_formats(corpus: Path, name: str, tmp_path: Path) -> None:
     assert not any(one["check"] == "differences" for one in found)
 
 
+@pytest.mark.thorough("keys of every backend and format")
 def test_entries_with_equal_keys_stay_as_flink_wrote_them(tmp_path: Path) -> None:
     """On the heap, pickled keys of PyFlink's maps are byte arrays, which Java does not compare by their content."""
     unpack(IN_FLIGHT.parents[1] / "pyflink" / "1.20.3-thread.tar.xz", tmp_path)
@@ -679,6 +682,7 @@ def test_other_snapshots_that_are_damaged_or_of_another_job_are_named(
         pyspark_savepoint.open(job / "one").erase([person], where={"gone": "key = 1"}, dry_run=True)
 
 
+@pytest.mark.thorough("conditions on columns of Spark, by tasks")
 @pytest.mark.spark
 def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, person: int) -> None:
     where = {ORDERS: f"value.accountId = {person}", "accounts.spent_by_currency": "map_key = 'EUR'"}

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.connector.erasure.conftest import opened_job
 from tests.oracle.person import ID, MAIL, TOKEN
+
+pytestmark = pytest.mark.many_sets
 
 
 def test_keys_of_all_types(job: Path) -> None:

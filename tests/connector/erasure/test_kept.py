@@ -15,6 +15,8 @@ from tests.connector.erasure.conftest import opened_job
 from tests.connector.erasure.test_erasing import errors
 from tests.oracle.person import BY, MAIL, WHERE, keys
 
+pytestmark = pytest.mark.many_sets
+
 
 @pytest.mark.parametrize(
     "condition", ["list_index = 0", "list_index = 1 AND list_value > 10.0", "list_index = 0 OR list_value > 100.0"]

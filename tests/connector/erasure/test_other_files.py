@@ -20,6 +20,8 @@ from tests.connector.erasure.conftest import opened_job
 from tests.connector.erasure.test_erasing import errors
 from tests.oracle.person import BY, ID, MAIL, WHERE, keys
 
+pytestmark = pytest.mark.many_sets
+
 Erased = tuple[Path, ErasureReport]
 
 

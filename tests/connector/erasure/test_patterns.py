@@ -26,6 +26,8 @@ from pyspark_savepoint.erasure.patterns import (
 )
 from tests.formats.serializers.codec_checks import encode, simple
 
+pytestmark = pytest.mark.many_sets
+
 BASIC = "org.apache.flink.api.common.typeutils.base."
 
 

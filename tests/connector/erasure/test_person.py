@@ -17,6 +17,8 @@ from tests.oracle.person import BY, ID, MAIL, RECORD_TYPES, UIDS, WHERE, keys
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.many_sets
+
 #: Rows that keys remove, by operator and state.
 OF_KEYS = {
     ("by-long", "total"): 1,
@@ -56,6 +58,7 @@ OF_CONDITIONS = {
 }
 
 
+@pytest.mark.thorough("a person with all places")
 def test_keys_alone_leave_what_the_report_names(job: Path, tmp_path: Path) -> None:
     report = opened(job).erase(keys(), by=BY, record_types=RECORD_TYPES, to=tmp_path / "new", below=job)
     places = {(one["operator_uid"], one["state"] or one["column"]) for one in report.content["standing"]}
@@ -69,6 +72,7 @@ def test_keys_alone_leave_what_the_report_names(job: Path, tmp_path: Path) -> No
         opened(job).erase(keys(), by=BY, strict=True, to=tmp_path / "strict", below=job)
 
 
+@pytest.mark.thorough("2.3.0", sets=("1.20.5",))
 def test_the_person_is_erased_everywhere_and_nobody_else(job: Path, erased: tuple[Path, ErasureReport]) -> None:
     folder, report = erased
     new = opened(folder)
@@ -91,6 +95,7 @@ def test_the_person_is_erased_everywhere_and_nobody_else(job: Path, erased: tupl
         assert MAIL.encode() + b"\x00" not in path.read_bytes()
 
 
+@pytest.mark.slow("49 places, each by tasks; test_erasing.py has a small job")
 @pytest.mark.spark
 def test_spark_erases_the_person(
     spark: SparkSession, job: Path, erased: tuple[Path, ErasureReport], tmp_path: Path

@@ -15,6 +15,8 @@ from tests.connector.erasure.test_erasing import errors
 from tests.connector.erasure.test_person import OF_KEYS
 from tests.oracle.person import BY, KEYED, RECORD_TYPES, UIDS, WHERE, keys
 
+pytestmark = [pytest.mark.slow("a person is put back in one place after the other"), pytest.mark.many_sets]
+
 
 def put_back(old: LocalSavepoint, new: LocalSavepoint) -> Iterator[tuple[str, LocalSavepoint]]:
     """The erased savepoint with one state of keys as it was before."""

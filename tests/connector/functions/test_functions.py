@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("all examples of FLIP-43, on every backend")]
 # Workers have no such module to import: its classes travel whole, as those of a notebook do.
 register_pickle_by_value(functions_of_tests)
 WATERMARK_MIN, WATERMARK_MAX = -(2**63), 2**63 - 1

@@ -18,6 +18,8 @@ import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
 from pyspark_savepoint.options.own_python import SETTLED, VARIABLES, is_settled
 
+pytestmark = pytest.mark.slow("Spark with a Python that lacks the package")
+
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 #: Calls with wrong arguments. To type checkers all of these are errors.
 ANY: Any = Savepoint

@@ -309,6 +309,7 @@ def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, A
 # -- with Spark -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("two reports, each of dozens of jobs of Spark")
 def test_tasks_of_spark_count_the_same(spark: SparkSession, room: Path, of_shop: Path, of_history: Path) -> None:
     shop = Savepoint.load(spark, SHOP)
     pages = [(shop.report(room / "spark.html", since=SHOP, job=shop, flink_version="1.20"), of_shop)]
@@ -327,6 +328,7 @@ def test_tasks_of_spark_count_the_same(spark: SparkSession, room: Path, of_shop:
     assert shop.doctor().count() == pyspark_savepoint.open(SHOP).doctor().to_arrow().num_rows
 
 
+@pytest.mark.thorough("pages that are made without Spark")
 def test_a_task_that_fails_is_a_note(spark: SparkSession, tmp_path: Path) -> None:
     copy = tmp_path / "damaged"
     shutil.copytree(SHOP, copy)

@@ -13,6 +13,7 @@ from pyspark_savepoint import Savepoint
 from pyspark_savepoint.source.spark_engine import MAX_BYTES, UNMEASURED, is_narrow, unmeasured_batches
 
 
+@pytest.mark.thorough("the batches themselves")
 @pytest.mark.spark
 def test_tasks_of_a_write_do_not_measure(spark: SparkSession, tmp_path: Path) -> None:
     name = MAX_BYTES

@@ -19,6 +19,7 @@ from pyspark_savepoint.source import spark_engine
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 
 
+@pytest.mark.thorough("copies by the driver")
 @pytest.mark.spark
 def test_tasks_copy_what_the_driver_would(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Savepoint.load(spark, str(SHOP)).with_operator(

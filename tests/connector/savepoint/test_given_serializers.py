@@ -31,7 +31,7 @@ from tests.money import MoneySerializer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("serializers that travel to tasks and back")]
 # Workers cannot import this module: its classes are pickled by value, as those of a notebook are.
 register_pickle_by_value(sys.modules[__name__])
 SNAPSHOT = "com.shop.MoneySerializer$MoneySerializerSnapshot"

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.plan.savepoint_plan import Operators
 from pyspark_savepoint.statebackends.catalog.statements import literal, name_tables
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("whole savepoints compared and surveyed, again and again")]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, Un
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.connector.savepoint.test_savepoint_changes import Entries, entries
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("long chains of changes")]
 
 GOLD = "profile.tier <=> 'GOLD'"
 

@@ -272,6 +272,7 @@ def test_one_state_is_replaced_and_one_added_beside_all_others(
     assert row.visits == {"shop": 1042}
 
 
+@pytest.mark.thorough("a state is replaced, added, renamed, removed")
 def test_rows_that_are_moved_as_they_are_become_the_same_bytes_as_encoded_rows(
     base: Savepoint, accounts: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -430,6 +431,7 @@ def test_every_key_group_is_made_anew(spark: SparkSession, corpus: Path, tmp_pat
         }
 
 
+@pytest.mark.thorough("a state is replaced, added, renamed, removed")
 def test_hash_codes_that_are_given_place_keys_that_only_the_job_can_hash(
     spark: SparkSession, corpus: Path, tmp_path: Path
 ) -> None:
@@ -501,6 +503,7 @@ def test_shared_files_that_were_moved_get_another_prefix(spark: SparkSession, co
 # -- new ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough("a state is replaced, added, renamed, removed")
 def test_a_savepoint_from_tables_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
     people = spark.range(20).selectExpr("id", "concat('n', id) AS name", "array(id, id) AS seen", "map('a', id) AS m")
     timers = spark.range(20).selectExpr("id", "id * 10 AS timestamp", "'event' AS domain")

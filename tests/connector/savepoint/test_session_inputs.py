@@ -24,6 +24,7 @@ def rows(path: Path | str) -> dict[str, Any]:
     return {row["key"]: row for row in table.to_arrow().to_pylist()}
 
 
+@pytest.mark.thorough("window state is replaced")
 def test_contents_go_under_their_state_windows(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     path = str(corpus / "real" / "ops-120" / "sp" / "savepoint-aa7dbf-00f6b2bc5fbb")
     savepoint = Savepoint.load(spark, path)

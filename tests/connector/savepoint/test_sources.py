@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("a source rewound in every way, and read again after each")]
 
 
 def load(spark: SparkSession, corpus: Path, case: str) -> Savepoint:

@@ -27,6 +27,7 @@ def test_a_backend_that_cannot_restore_it_is_refused(spark: SparkSession, backen
     assert "rocksdb" in caught.value.facts["remedy"]
 
 
+@pytest.mark.thorough("a backend that is refused")
 def test_what_a_backend_cannot_restore_becomes_canonical(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     """``Savepoint.load(env, path, backend)`` of FLIP-43: files of RocksDB stay for RocksDB, those of the heap never."""
     native = Savepoint.load(spark, str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint"))

@@ -218,6 +218,7 @@ def test_an_aggregation(spark: SparkSession, checkpoints: Callable[..., Path], t
         query.offsets()
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_windows_become_those_of_a_window_operator(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -258,6 +259,7 @@ def test_windows_become_those_of_a_window_operator(
         savepoint_from_streaming(spark, checkpoints("windows"), "windows")
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_windows_without_a_key_have_that_of_window_all(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
     query = open_streaming(spark, checkpoints("all-windows"))
     found = query.window_state(aggregates={"window-contents": "count"})
@@ -272,6 +274,7 @@ def test_windows_without_a_key_have_that_of_window_all(spark: SparkSession, chec
         savepoint_from_streaming(spark, query, "windows", batch_id=0)
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_keys_whose_names_tables_of_timers_have(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -286,6 +289,7 @@ def test_keys_whose_names_tables_of_timers_have(
     ]  # fmt: skip
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_deduplication(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
     rows = open_streaming(spark, checkpoints("distinct")).keyed_state()
     assert {(row["word"], row["n"], row["seen"]) for row in rows.collect()} == {
@@ -304,6 +308,7 @@ def test_deduplication(spark: SparkSession, checkpoints: Callable[..., Path], tm
     }
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_rows_that_wait_for_the_other_side_of_a_join(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -332,6 +337,7 @@ def test_rows_that_wait_for_the_other_side_of_a_join(
     assert operator.name == "symmetricHashJoin"
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_state_of_groups(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
     query = open_streaming(spark, checkpoints("group-state"))
     assert by_word(sorted_rows(query.keyed_state())) == {
@@ -344,6 +350,7 @@ def test_state_of_groups(spark: SparkSession, checkpoints: Callable[..., Path]) 
         query.timers()
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_variables_of_transform_with_state(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -395,6 +402,7 @@ def test_variables_of_transform_with_state(
         query.keyed_state(durations=wrong)
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 def test_values_of_a_schema_that_evolved(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set(engines.PROVIDER, engines.ROCKSDB)
     spark.conf.set("spark.sql.streaming.stateStore.encodingFormat", "avro")
@@ -424,6 +432,7 @@ def test_values_of_a_schema_that_evolved(spark: SparkSession, tmp_path: Path) ->
     assert query.timers().count() == 0
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path) -> None:
     query = open_streaming(spark, checkpoints("numbers"))
     assert query.offsets() == query.offsets("0") == {("numbers", 0): 60, ("numbers", 1): 60}
@@ -442,6 +451,7 @@ def test_offsets_become_a_kafka_source(spark: SparkSession, checkpoints: Callabl
         query.offsets("7")
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_offsets_of_several_kafka_sources(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -516,6 +526,7 @@ def test_starting_offsets_of_a_savepoint(spark: SparkSession, corpus: Path, tmp_
         starting_offsets(Savepoint.load(spark, SHOP))
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 @pytest.mark.parametrize("name", ["2.3.0-files", "2.3.0-files-continuous"])
 def test_files_go_on_at_the_lines_that_were_not_read(
     spark: SparkSession, corpus: Path, tmp_path: Path, name: str
@@ -596,6 +607,7 @@ def test_keys_of_initial_state(spark: SparkSession) -> None:
         initial_state(sp, "accounts", key=["a", "b"])
 
 
+@pytest.mark.slow("streaming queries; one of each kind of table is quick")
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -614,6 +626,7 @@ def test_what_cannot_be_carried_over_is_listed(
             query.keyed_state()
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_keys_that_flink_has_not_are_left_out_by_a_condition(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -638,6 +651,7 @@ def test_keys_that_flink_has_not_are_left_out_by_a_condition(
     assert "columns half, such as" in str(refused.value)
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_several_operators_are_named(spark: SparkSession, checkpoints: Callable[..., Path]) -> None:
     query = open_streaming(spark, checkpoints("two"))
     assert [operator.name for operator in query.operators] == ["stateStoreSave", "dedupe"]
@@ -651,6 +665,7 @@ def test_several_operators_are_named(spark: SparkSession, checkpoints: Callable[
         open_streaming(spark, checkpoints("stateless")).keyed_state()
 
 
+@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
 def test_a_query_that_runs_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     rows = engines.input_of(spark, '{"numbers":{"0":10,"1":20}}', 60, step=100).groupBy("word").count()
     checkpoint = tmp_path / "query"

@@ -31,7 +31,7 @@ from tests.oracle import engines
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("queries with composite keys; test_streaming.py has simple ones")]
 register_pickle_by_value(sys.modules[__name__])
 ARRAY = ArrayType(LongType())
 ORACLE = Path(__file__).parents[2] / "oracle" / "savepoints"

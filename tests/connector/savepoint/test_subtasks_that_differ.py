@@ -27,6 +27,8 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.oracle import fleet
 
+pytestmark = pytest.mark.many_sets
+
 VEHICLES = ("vehicles", "vehicles-by-id", "vehicles-by-name")
 ESCAPE = "\U0010ffff"
 
@@ -83,6 +85,7 @@ def test_serializers_of_subtasks_are_united_at_any_depth(rescaled: Path) -> None
         assert united([text.value_serializer, number.value_serializer]) is None
 
 
+@pytest.mark.thorough("values of all subclasses, and class files")
 def test_a_migration_back_and_forth_is_checked(rescaled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-migration", str(rescaled), "--flink", "2.3.0"]) == 0
     assert "as is" in capsys.readouterr().out
@@ -90,6 +93,7 @@ def test_a_migration_back_and_forth_is_checked(rescaled: Path, capsys: pytest.Ca
     assert "different serializers" not in "".join(capsys.readouterr())
 
 
+@pytest.mark.thorough("values of all subclasses, and class files")
 def test_a_migration_back_and_forth_gives_the_same_values(
     rescaled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +122,7 @@ def test_a_migration_back_and_forth_gives_the_same_values(
     assert changed == 3
 
 
+@pytest.mark.thorough("values of all subclasses, and class files")
 def test_subclasses_that_no_snapshot_lists_are_rewritten(
     native: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +202,7 @@ def test_operator_state_and_timers_have_such_texts(rescaled: Path) -> None:
     assert sum(key.endswith(f"{ESCAPE}d83d") for key in keys) == 9
 
 
+@pytest.mark.thorough("values of all subclasses, and class files")
 def test_edits_keep_such_texts_and_all_subclasses(spark: SparkSession, rescaled: Path, tmp_path: Path) -> None:
     sp = Savepoint.load(spark, rescaled)
     states = sp.keyed_state("counts-by-name").select("key", "texts")
@@ -230,6 +236,7 @@ def test_class_files_describe_the_subclasses_that_a_snapshot_lacks(native: Path,
     assert sorted(timers["timestamp"].to_pylist()) == [1_000_000 + each for each in range(40)]
 
 
+@pytest.mark.thorough("values of all subclasses, and class files")
 def test_edits_beside_such_subclasses_use_the_class_files(native: Path, tmp_path: Path) -> None:
     """They were read, and each edit failed with the remedy that had been followed."""
     classes = str(native / "classes")

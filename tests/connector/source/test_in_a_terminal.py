@@ -13,7 +13,7 @@ import pytest
 
 from pyspark_savepoint.formats.kernels import interpretation
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("Spark starts three times, and compiles")]
 
 READ = """
 import sys

@@ -80,6 +80,7 @@ def test_classes_in_words_are_columns(job: str) -> None:
         assert all(shown(each) == order(each["qty"]) for _, each in row["omap"])
 
 
+@pytest.mark.thorough("their columns, written back")
 def test_sql_over_them(spark: SparkSession, job: str) -> None:
     reader = spark.read.format("savepoint").option("uid", "kryo").option("kryoTypes", WORDS)
     frame = reader.option("timestamps", "truncate").load(job)

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from tests.statebackends.writing.written_operators import write_both
+
+pytestmark = pytest.mark.slow("a process for each query")
 
 ROOT = Path(__file__).parents[3]
 #: Three subtasks, each with a file of keyed state.

@@ -15,6 +15,8 @@ from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
 
+pytestmark = pytest.mark.slow("the states of PyFlink, read and written back")
+
 TYPES = "v_long LONG; map MAP<STRING, LONG>"
 
 

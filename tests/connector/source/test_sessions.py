@@ -13,7 +13,7 @@ import pytest
 
 from tests.script import run_script
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("sessions of their own: Spark Connect, a cluster")]
 
 #: What is on stderr between the queries of someone who has only installed the package and the rest.
 MARK = "-- all else --"

@@ -27,6 +27,8 @@ from tests.played import Played
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.many_sets
+
 ALL = object()
 #: PySpark 4.0 and 4.1 do not say how much a micro-batch may have.
 WITH_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
@@ -184,6 +186,7 @@ def test_net_changes_are_those_of_a_micro_batch(job: Played) -> None:
     assert net == state(changes(job.folder, uid="accounts"))
 
 
+@pytest.mark.thorough("the log of 4.2", sets=("4.0",))
 @pytest.mark.parametrize("admission", [True, False], ids=["4.2", "4.0"])
 def test_the_log_gives_the_same_rows_in_another_process(job: Played, admission: bool) -> None:
     job.take(5)
@@ -757,6 +760,7 @@ def test_spark_streams_into_a_file_sink(spark: SparkSession, job: Played, tmp_pa
     assert told_apart[0] == told_apart[1]
 
 
+@pytest.mark.thorough("it without Spark")
 def test_what_spark_says_of_a_checkpoint_that_is_gone(spark: SparkSession, job: Played, tmp_path: Path) -> None:
     job.take(2)
 

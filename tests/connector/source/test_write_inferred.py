@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow("types as jobs infer them, written and read by every way")]
 
 WORDS = "POJO<miglab.Model$PListString>(id INT, name STRING, v LIST<STRING>)"
 INFERRED = WORDS.replace("LIST<STRING>", "NULLABLE<LIST<NULLABLE<STRING>>>")

@@ -66,6 +66,17 @@ class Watched:
         monkeypatch.setattr(SharedFiles, "pairs", counting)
 
 
+@pytest.mark.slow("two more histories of jobs", sets=("1.20.5",))
+@pytest.mark.thorough(
+    "changes of any history, and of one real one",
+    sets=(
+        "2.3.0-forst",
+        "2.3.0-rocksdb-incr-l",
+        "2.3.0-rocksdb-incr-o",
+        "2.3.0-rocksdb-incr-t",
+        "2.3.0-rocksdb-incr-w",
+    ),
+)
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("name", INCREMENTAL)
 def test_changes_of_real_checkpoints(corpus: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +99,8 @@ def counts(before: Path, after: Path, patch: pytest.MonkeyPatch, least: float) -
     return sides[0].diff(sides[1]).to_arrow().to_pylist()
 
 
+@pytest.mark.slow("two more histories of jobs", sets=("1.20.5",))
+@pytest.mark.thorough("changes of any history, and of one real one", sets=("2.3.0-rocksdb",))
 @pytest.mark.parametrize("name", INCREMENTAL)
 def test_numbers_of_real_checkpoints(corpus: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = corpus / "history" / name / "checkpoints"
@@ -134,6 +147,7 @@ CONTINUED = (
 )
 
 
+@pytest.mark.thorough("changes of any history, and of one real one")
 @pytest.mark.parametrize("name", ["2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint"])
 def test_windows_that_merge_and_numbers_of_all_states(
     corpus: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +177,7 @@ OF_PYFLINK = (
 )
 
 
+@pytest.mark.thorough("changes of any history, and of one real one")
 def test_states_of_pyflink(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     savepoint = Path(find_snapshots(str(corpus / "real" / "pyf-120"))[0].path)
     job = ContinuedJob(tmp_path / "job", native_of(savepoint, tmp_path / "native"))
@@ -263,6 +278,7 @@ def test_only_blocks_that_can_have_older_values_are_read(tmp_path: Path, monkeyp
     assert found["first"] == 0 < found["later"]
 
 
+@pytest.mark.thorough("changes of any history, and of one real one")
 def test_no_more_is_read_than_by_merging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key changed, half of them, few, some with a skew, and some after all files were compacted."""
     count, random = 20_000, np.random.default_rng(34)
@@ -368,6 +384,7 @@ def compacted(versions: list[Version], bottom: bool) -> list[Version]:
     return [(0 if bottom else newest, PUT, value)]
 
 
+@pytest.mark.thorough("changes of any history, and of one real one")
 @settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_a_key_that_is_left_out_has_the_same_value(data: st.DataObject) -> None:

@@ -21,6 +21,8 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_work import ScanWork
 from tests.statebackends.migration.test_migrate import CLASSES, source
 
+pytestmark = pytest.mark.thorough("migrations by one process")
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -20,6 +20,8 @@ from pyspark_savepoint.statebackends.processing.backends.rocksdb_backend import 
 from pyspark_savepoint.statebackends.processing.operators.state_registry import BACKENDS, create_backend
 from tests.statebackends.processing.programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
+pytestmark = pytest.mark.many_sets
+
 
 def in_order(program: list[Any]) -> list[Any]:
     """The records as the sorted input has them."""

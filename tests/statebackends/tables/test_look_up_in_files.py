@@ -18,6 +18,8 @@ from tests.benchmarks.rocksdb_data import write_native_savepoint
 from tests.corpus.expected import RecordedSnapshot, read
 from tests.corpus.written import EXACT
 
+pytestmark = pytest.mark.many_sets
+
 KEYS = 150_000
 AUDITED = Path(__file__).parents[2] / "audited_read.py"
 

@@ -23,6 +23,8 @@ from pyspark_savepoint.statebackends.tables.keyed_table import LargeKeyGroup
 from tests.open_files import open_files
 from tests.statebackends.keyed_models import KEYED, RAW, Model, Written, by_key, expected, write
 
+pytestmark = pytest.mark.many_sets
+
 WINDOW = 2000
 FORMS = pytest.mark.parametrize("heap", [False, True], ids=["full", "heap"])
 

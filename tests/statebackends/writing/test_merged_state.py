@@ -30,6 +30,8 @@ from pyspark_savepoint.statebackends.writing.state_file import BaseState
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from tests.benchmarks import data
 
+pytestmark = pytest.mark.many_sets
+
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 States = tuple[tuple[str, bool] | None, ...]
 Content = dict[tuple[int, int, bytes], bytes]

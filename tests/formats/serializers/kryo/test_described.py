@@ -328,6 +328,7 @@ print(encode_column(serializer, rows["v"].combine_chunks())[0].tobytes() == raw)
 """
 
 
+@pytest.mark.thorough("False", sets=("True",))
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_plug_in_reads_what_a_serializer_of_the_job_wrote(corpus: Path, tmp_path: Path, fails: bool) -> None:
     source = PLUG_IN.replace("reader.text()", "1 // 0") if fails else PLUG_IN
