@@ -124,7 +124,12 @@ def _write_longs(out: DataOutputView, values: tuple[int, ...]) -> None:
 #: A count, and longs.
 LONGS: Encoding[tuple[int, ...]] = Encoding(_read_longs, _write_longs, 4, ((), 4))
 #: The version in which a structure is read and written: no bytes.
-VERSION: Encoding[int] = _ByVersion(lambda version: Encoding(lambda *_: version, lambda *_: None, 0))
+VERSION: Encoding[int] = _ByVersion(lambda version: implied(version))
+
+
+def implied(value: T) -> Encoding[T]:
+    """Return the encoding of a value that a version implies: it has no bytes."""
+    return Encoding(lambda *_: value, lambda *_: None, 0)
 
 
 def codes(names: type[E], number: Encoding[int]) -> Encoding[E]:
@@ -171,6 +176,11 @@ def at_least(number: Encoding[int], limit: int, expected: str) -> Encoding[int]:
 def at_most(limit: int) -> Encoding[int]:
     """Return the encoding of an int from 0 to a limit."""
     return Encoding(lambda view, what: view.read_count(what, each=0, limit=limit), DataOutputView.write_i32, 4)
+
+
+def count_of(each: int) -> Encoding[int]:
+    """Return the encoding of the number of items that follow, which have at least so many bytes each."""
+    return Encoding(lambda view, what: view.read_count(what, each), DataOutputView.write_i32, 4)
 
 
 def constant(number: Encoding[int], value: int, what: str) -> Encoding[None]:
@@ -330,6 +340,16 @@ def sized(encoding: Encoding[T], what: str = "", length: Encoding[int] = I32) ->
     return _ByVersion(compiled)
 
 
+def mapping(key: Encoding[T], value: Encoding[U], what: str) -> Encoding[Mapping[T, U]]:
+    """Return the encoding of a count, and keys with their values, all of which errors call the same."""
+    entries = many(pair(key, what, value, what))
+    return Encoding(
+        lambda view, called: dict(entries.read(view, called)),
+        lambda out, values: entries.write(out, tuple(values.items())),
+        4,
+    )
+
+
 def mapped(encoding: Encoding[T], after_read: Callable[[T], T]) -> Encoding[T]:
     """Return an encoding whose values are completed after they are read."""
 
@@ -467,11 +487,12 @@ class Struct:
 _PARTS: dict[type[Any], Mapping[str, _Part]] = {}
 
 
-def _parts(cls: type[Struct]) -> Mapping[str, _Part]:
+def _parts(cls: type[Any]) -> Mapping[str, _Part]:
     """Return the declarations of a structure in the order of the bytes."""
     if cls not in _PARTS:
         declared = {one.name: one.metadata[_Part] for one in fields(cls) if _Part in one.metadata}
-        _PARTS[cls] = {name: declared[name] for name in cls.order} if cls.order else declared
+        order = cls.order if issubclass(cls, Struct) else ()
+        _PARTS[cls] = {name: declared[name] for name in order} if order else declared
     return _PARTS[cls]
 
 
@@ -484,6 +505,21 @@ def _type_of(cls: type[Struct]) -> Callable[[Any], int]:
         ((last, get),) = later
         return lambda value: first if get(value) is None else last
     return lambda value: max([first, *(since for since, get in later if get(value) is not None)])
+
+
+def read_parts(cls: type[Any], view: DataInputView, version: int) -> dict[str, Any]:
+    """Read the fields of a data class that are declared as parts; return them by name, absent ones too."""
+    return {
+        name: one.encoding.at(version).read(view, one.what) if one.since <= version <= one.until else one.absent
+        for name, one in _parts(cls).items()
+    }
+
+
+def write_parts(value: Any, out: DataOutputView, version: int) -> None:
+    """Write the fields of an object that are declared as parts."""
+    for name, one in _parts(type(value)).items():
+        if one.since <= version <= one.until:
+            one.encoding.at(version).write(out, attrgetter(name)(value))
 
 
 _ENCODINGS: dict[type[Any], Encoding[Any]] = {}

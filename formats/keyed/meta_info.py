@@ -15,7 +15,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import xxhash
 
@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.serializers.base import (
     write_enveloped,
 )
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
+from pyspark_savepoint.formats.structs import I32, UTF, Struct, codes, count_of, mapping, of, part, struct
 
 KEYED_VERSION = 6
 OPERATOR_VERSIONS = (5, 6)
@@ -96,7 +97,7 @@ def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None)
 
 
 def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMetaInfoSnapshot:
-    head = _read_head(view)
+    head = HEAD.read(view, "")
     serializers = {}
     for _ in range(head.roles):
         role = view.read_utf(ROLE)
@@ -104,13 +105,14 @@ def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMeta
     return head.registered(view, serializers)
 
 
-class _Head(NamedTuple):
-    """What a registration has in front of its serializers."""
+@struct
+class _Head(Struct):
+    """What a registration has in front of its serializers, which have a role and a snapshot each."""
 
-    name: str
-    kind: BackendStateType
-    options: Mapping[str, str]
-    roles: int
+    name: str = part(UTF, "a state name")
+    kind: BackendStateType = part(codes(BackendStateType, I32), "the kind of a state")
+    options: Mapping[str, str] = part(mapping(UTF, UTF, "a state option"), "state options")
+    roles: int = part(count_of(12), "state serializers")
 
     def registered(self, view: DataInputView, serializers: Mapping[str, TypeSerializer]) -> StateMetaInfoSnapshot:
         """Return the state with its serializers; an error if one is missing."""
@@ -128,28 +130,12 @@ class _Head(NamedTuple):
 ROLE = "the role of a serializer"
 
 
-def _read_head(view: DataInputView) -> _Head:
-    name = view.read_utf("a state name")
-    kind = view.read_i32("the kind of a state")
-    if not 0 <= kind < len(BackendStateType):
-        view.position -= 4
-        view.fail("a kind of state from 0 to 4", kind)
-    options = {}
-    for _ in range(view.read_count("state options", each=4)):
-        key = view.read_utf("a state option")
-        options[key] = view.read_utf("a state option")
-    return _Head(name, BackendStateType(kind), options, view.read_count("state serializers", each=12))
+HEAD = of(_Head)
 
 
 def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
     """Write the bytes that :func:`read_state_meta` reads."""
-    view.write_utf(meta.name)
-    view.write_i32(meta.kind)
-    view.write_i32(len(meta.options))
-    for key, value in meta.options.items():
-        view.write_utf(key)
-        view.write_utf(value)
-    view.write_i32(len(meta.serializers))
+    HEAD.write(view, _Head(meta.name, meta.kind, meta.options, len(meta.serializers)))
     for key, serializer in meta.serializers.items():
         view.write_utf(key)
         write_enveloped(serializer, view)
@@ -449,7 +435,7 @@ class _Search:
         if not node.states:
             count = _read_count(view)
             return _Node(view.position, node.counts - 1, count, before=node)
-        head = _read_head(view)
+        head = HEAD.read(view, "")
         if not head.roles:
             head.registered(view, {})
         return _Node(view.position, node.counts, node.states - 1, head=head if head.roles else None, before=node)

@@ -31,10 +31,10 @@ Flink: ``ChannelStateSerializerImpl``, ``SpillingAdaptiveSpanningRecordDeseriali
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from struct import Struct as Form
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.key_group_reader import read_extent
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import (
+    CHANNEL,
     AnyChannelStateHandle,
     ChannelStateHandle,
     Mode,
@@ -55,7 +56,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate
-from pyspark_savepoint.formats.structs import LONGS
+from pyspark_savepoint.formats.structs import I64, LONGS, Struct, many, of, part, struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +224,8 @@ class OperatorStreamWriter:
         }
 
 
-LENGTH = struct.Struct(">i")
-TIMESTAMP = struct.Struct(">q")
+LENGTH = Form(">i")
+TIMESTAMP = Form(">q")
 VERSION = 0
 #: Kind, bytes after the tag (None: a value of any length), and position of a timestamp, by tag.
 ELEMENTS: tuple[tuple[str, int | None, int | None], ...] = (
@@ -260,6 +261,18 @@ class ChannelElement:
     end: int
 
 
+@struct
+class _OffsetsOfChannel(Struct):
+    """The buffers of a channel in a merged file."""
+
+    channel_info: tuple[int, int] = part(CHANNEL)
+    size: int = part(I64, "a size")
+    offsets: tuple[int, ...] = part(LONGS, "buffers")
+
+
+OFFSETS_OF_CHANNELS = many(of(_OffsetsOfChannel))
+
+
 def channels_of(handles: Iterable[AnyChannelStateHandle]) -> Iterator[Channel]:
     """Yield the channels of the handles of one direction."""
     for handle in handles:
@@ -267,13 +280,9 @@ def channels_of(handles: Iterable[AnyChannelStateHandle]) -> Iterator[Channel]:
             yield Channel(handle.subtask_index, *handle.channel_info, handle.offsets, handle.delegate)
             continue
         view = DataInputView(handle.serialized_channel_offsets, "offsets of channel state")
-        for _ in range(view.read_count("channels", each=20)):
-            index, number = view.read_i32("a gate or partition index"), view.read_i32("a channel index")
-            view.read_i64("a size")
-            offsets = LONGS.read(view, "buffers")
-            yield Channel(handle.subtask_index, index, number, offsets, handle.delegate)
-        if view.remaining:
-            view.fail("the end of the offsets of channel state", f"{view.remaining} more bytes")
+        for one in OFFSETS_OF_CHANNELS.read(view, "channels"):
+            yield Channel(handle.subtask_index, *one.channel_info, one.offsets, handle.delegate)
+        view.expect_end("the offsets of channel state")
 
 
 def read_buffers(source: ByteSource, offsets: Iterable[int]) -> bytes:

@@ -144,12 +144,16 @@ MERGED = 2
 WITHOUT_SUBTASK, WITH_SUBTASK = 0, 1
 
 
+#: A gate and channel of it, or a partition and subpartition of it.
+CHANNEL = pair(I32, "a gate or partition index", I32, "a channel index")
+
+
 @struct
 class ChannelStateHandle(Struct):
     """Buffers of one input channel or one result subpartition; Flink 1.11 wrote no subtask (``has_subtask``)."""
 
     subtask_index: int = part(I32, "a subtask index", since=WITH_SUBTASK, absent=-1, droppable=True)
-    channel_info: tuple[int, int] = part(pair(I32, "a gate or partition index", I32, "a channel index"))
+    channel_info: tuple[int, int] = part(CHANNEL)
     offsets: tuple[int, ...] = part(LONGS, "buffers")
     state_size: int = part(SIZE, "a size")
     delegate: StreamStateHandle = part(STREAM_HANDLE)

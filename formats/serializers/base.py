@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
+from pyspark_savepoint.formats.structs import read_parts, write_parts
 
 T = TypeVar("T")
 COMPOSITE_MAGIC = 911108
@@ -626,7 +627,7 @@ class CompositeSerializer(TypeSerializer):
             Fields of the subclass, by name.
 
         """
-        return {}
+        return read_parts(cls, reader.view, outer_version)
 
     def write_outer(self, view: DataOutputView) -> None:
         """Write the outer part as :meth:`read_outer` reads it.
@@ -635,6 +636,7 @@ class CompositeSerializer(TypeSerializer):
             view: The output.
 
         """
+        write_parts(self, view, self.outer_version)
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:

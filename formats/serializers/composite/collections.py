@@ -19,7 +19,7 @@ the runtime, ``LinkedListSerializer`` and ``SortedMapSerializer`` of the table r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
 )
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import BOOL, UTF, by_version, implied, part
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 DATA_VIEW = "org.apache.flink.table.dataview."
@@ -239,15 +240,7 @@ class DataViewSerializer(ShapedSerializer):
 class GenericArraySerializer(ShapedSerializer):
     """Serializer of OBJECT_ARRAY<T>: a flag before every element, 1 if it is present."""
 
-    component_class: str = ""
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read the class of the elements."""
-        return {"component_class": reader.view.read_utf("the component class of an array")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write_utf(self.component_class)
+    component_class: str = part(UTF, "the component class of an array", default="")
 
     @property
     def element(self) -> TypeSerializer:
@@ -341,18 +334,11 @@ def _numbers_within(counts: Longs) -> Longs:
 class LinkedListSerializer(ShapedSerializer):
     """Serializer of LINKED_LIST<T> of SQL operators; since Flink 1.14 with a mask of nulls."""
 
-    has_null_mask: bool = True
+    #: Versions below 3 imply it.
+    has_null_mask: bool = part(
+        by_version({1: implied(False), 2: implied(True), 3: BOOL}), "has a null mask", default=True
+    )
     outer_versions: ClassVar[tuple[int, ...]] = (1, 2, 3)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read whether there is a mask; versions below 3 imply it."""
-        known = outer_version == 2
-        return {"has_null_mask": reader.view.read_bool("has a null mask") if outer_version == 3 else known}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        if self.outer_version == 3:
-            view.write_bool(self.has_null_mask)
 
     @property
     def element(self) -> TypeSerializer:

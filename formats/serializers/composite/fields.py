@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,11 +38,9 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
-    SnapshotReader,
     TypeSerializer,
     flink_fields,
     flink_types,
@@ -71,6 +69,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer, scala
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import BOOL, UTF, by_version, implied, part
 
 TUPLE0 = RUNTIME + "Tuple0SerializerSnapshot"
 TUPLE0_BYTE = 42
@@ -89,17 +88,10 @@ def tuple_class(arity: int) -> str:
 class FieldsSerializer(ShapedSerializer):
     """Base class of tuples and case classes."""
 
-    class_name: str = ""
+    #: Flink does not check it against the number of fields.
+    class_name: str = part(UTF, "the class of a tuple", default="")
     arity: ClassVar[int | None] = None
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read the class of the values; Flink does not check it against the number of fields."""
-        return {"class_name": reader.view.read_utf("the class of a tuple")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write_utf(self.class_name)
 
     @property
     def length(self) -> int:
@@ -213,22 +205,14 @@ ROW_KINDS = ("+I", "-U", "+U", "-D")
 class RowSerializer(CompositeSerializer):
     """Serializer of ROW<A, B>; with the option ``row_kind`` the kind is the last field of the struct."""
 
-    supports_row_kind: bool = True
+    #: Whether values have kind bits; versions below 4 imply it.
+    supports_row_kind: bool = part(
+        by_version({2: implied(False), 3: implied(True), 4: BOOL}), "supports row kinds", default=True
+    )
     #: Field names set by the user; not part of the snapshot.
     field_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     arity: ClassVar[int | None] = None
     outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read whether values have kind bits; versions below 4 imply it."""
-        if outer_version < 4:
-            return {"supports_row_kind": outer_version == 3}
-        return {"supports_row_kind": reader.view.read_bool("supports row kinds")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        if self.outer_version == 4:
-            view.write_bool(self.supports_row_kind)
 
     @classmethod
     def of(cls, *fields: TypeSerializer, names: tuple[str, ...] = ()) -> RowSerializer:

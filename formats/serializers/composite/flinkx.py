@@ -57,6 +57,7 @@ from pyspark_savepoint.formats.serializers.composite.fields import FieldsSeriali
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
+from pyspark_savepoint.formats.structs import BOOL, part
 
 FLINKX = "org.apache.flinkx.api.serializer."
 #: Collections by the names of their serializers.
@@ -121,11 +122,11 @@ class CountedFields:
         if (counts == count).all():
             return self.fields.decode(at)
         columns = []
-        for index, (name, part) in enumerate(zip(self.fields.names, self.fields.parts, strict=True)):
+        for index, (name, field) in enumerate(zip(self.fields.names, self.fields.parts, strict=True)):
             present: Flags = counts > index
             some = at.select(present)
             with some.inside(name):
-                columns.append(scatter(part.decode(some), present))
+                columns.append(scatter(field.decode(some), present))
             at.update(present, some)
         return struct_array(self.arrow_type(at.options), columns, len(at))
 
@@ -191,18 +192,8 @@ class NullCounted:
 class FlinkxCaseClassSerializer(FieldsSerializer):
     """Serializer of FLINKX_CASE_CLASS<cls>(_1 A, _2 B); snapshots do not name the fields."""
 
-    is_immutable: bool = False
+    is_immutable: bool = part(BOOL, "is immutable", since=3, absent=False, default=False)
     outer_versions: ClassVar[tuple[int, ...]] = (2, 3)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        outer = super().read_outer(outer_version, reader)
-        return {**outer, "is_immutable": outer_version > 2 and reader.view.read_bool("is immutable")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        super().write_outer(view)
-        if self.outer_version > 2:
-            view.write_bool(self.is_immutable)
 
     @property
     def flink_type(self) -> str:

@@ -17,20 +17,19 @@ Flink: ``NullableSerializer``, ``EitherSerializer``, the ``Scala*Serializer`` an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
-    SnapshotReader,
     TypeSerializer,
     flink_types,
 )
 from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Flagged, Repeated, ShapedSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import UTF, at_most, part
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 #: Packages of the Scala API's serializers: up to Flink 1.20, and since 2.0.
@@ -49,15 +48,8 @@ def scala(*names: str) -> list[str]:
 class NullableSerializer(ShapedSerializer):
     """Serializer of NULLABLE<T>; with ``padding`` a null is as long as a value."""
 
-    padding: int = 0
+    padding: int = part(at_most(MAX_PADDING), "bytes of padding", default=0)
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        return {"padding": reader.view.read_count("bytes of padding", each=0, limit=MAX_PADDING)}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write_i32(self.padding)
 
     @property
     def java_class(self) -> str | None:
@@ -161,15 +153,8 @@ class ScalaTrySerializer(ShapedSerializer):
 class TraversableSerializer(ShapedSerializer):
     """Serializer of TRAVERSABLE<T>: any Scala collection. The source of its builder is kept as text, and never run."""
 
-    builder_code: str = ""
+    builder_code: str = part(UTF, "the builder of a Scala collection", default="")
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        return {"builder_code": reader.view.read_utf("the builder of a Scala collection")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write_utf(self.builder_code)
 
     @property
     def flink_type(self) -> str:

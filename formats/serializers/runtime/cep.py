@@ -19,10 +19,9 @@ Flink: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``N
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     INT,
@@ -36,6 +35,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import BOOL, part
 
 NFA = "org.apache.flink.cep.nfa."
 TEXT = StringSerializer.of(STRING)
@@ -142,20 +142,10 @@ class LegacySharedBufferNodeSerializer(ShapedSerializer):
 class NfaStateSerializer(ShapedSerializer):
     """Serializer of NFA_STATE: the partial and the completed matches."""
 
-    supports_previous_timestamp: bool = True
+    supports_previous_timestamp: bool = part(BOOL, "supports a previous timestamp", since=2, absent=False, default=True)
     flink_type: ClassVar[str] = "NFA_STATE"
     arity: ClassVar[int | None] = 3
     outer_versions: ClassVar[tuple[int, ...]] = (1, 2)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read whether there is a previous timestamp, which version 1 does not have."""
-        known = outer_version > 1 and reader.view.read_bool("supports a previous timestamp")
-        return {"supports_previous_timestamp": known}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        if self.outer_version > 1:
-            view.write_bool(self.supports_previous_timestamp)
 
     @property
     def shape(self) -> Part:

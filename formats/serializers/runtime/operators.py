@@ -19,7 +19,7 @@ GlobalWindow is a constant (``primitives.py``). Flink: ``TimeWindow.Serializer``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, flink_types
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, flink_types
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     FixedWidthSerializer,
     fold_long,
@@ -55,6 +54,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import BOOL, by_version, implied, part
 
 STREAM_WINDOW = "org.apache.flink.streaming.api.windowing.windows.TimeWindow$Serializer$TimeWindowSerializerSnapshot"
 TABLE_WINDOW = "org.apache.flink.table.runtime.operators.window.TimeWindow$Serializer$TimeWindowSerializerSnapshot"
@@ -260,20 +260,12 @@ class BufferEntrySerializer(ShapedSerializer):
 class TwoPhaseCommitSerializer(ShapedSerializer):
     """Serializer of TWO_PHASE_COMMIT<T, C>: a sink's transactions and its context."""
 
-    supports_null_transaction: bool = True
+    #: Whether the pending transaction can be null; versions below 4 imply it.
+    supports_null_transaction: bool = part(
+        by_version({2: implied(False), 3: implied(True), 4: BOOL}), "supports a null transaction", default=True
+    )
     arity: ClassVar[int | None] = 2
     outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read whether the pending transaction can be null; versions below 4 imply it."""
-        if outer_version < 4:
-            return {"supports_null_transaction": outer_version == 3}
-        return {"supports_null_transaction": reader.view.read_bool("supports a null transaction")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        if self.outer_version == 4:
-            view.write_bool(self.supports_null_transaction)
 
     @property
     def flink_type(self) -> str:
