@@ -17,22 +17,29 @@ those with maps are joined by ``statebackends.tables``. Both use local disk if t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed.key_group_reader import (
+    Extent,
+    Extents,
+    KeyGroupContent,
+    read_extent,
+    whole_content,
+)
 from pyspark_savepoint.formats.keyed.keyed_block import (
     CANONICAL,
     MANY_STATES,
     KeyedBlock,
+    Runs,
     SortedRows,
     constant_width,
     is_map,
-    runs_of,
     split_composite_keys,
 )
 from pyspark_savepoint.formats.keyed.large_key_groups import PartitionedStates, RowSpans, SortedStates, merge_sorted
@@ -61,7 +68,7 @@ class FrameSpans:
         )  # fmt: skip
         return why, position, state
 
-    def split_all(self, buffer: Bytes, ends: list[int], extents: Sequence[Extent]) -> tuple[int, int, int, list[int]]:
+    def split_all(self, buffer: Bytes, ends: Longs, key_groups: Longs) -> tuple[int, int, int, Longs]:
         """Find the entries of adjacent key groups.
 
         Return what :func:`frames.split_key_groups` returns, and the number of entries before each key group and in all.
@@ -69,13 +76,12 @@ class FrameSpans:
         from pyspark_savepoint.formats.kernels import frames
 
         bounds = np.zeros(len(ends) + 1, np.int64)
-        key_groups = np.array([extent.key_group for extent in extents], np.int64)
         why, position, wrong = frames.split_key_groups(
-            buffer, np.array(ends, np.int64), key_groups, self.prefix, self.states,
+            buffer, ends, key_groups, self.prefix, self.states,
             self.key_start, self.key_end, self.value_start, self.value_end, self.state, bounds,
         )  # fmt: skip
         self.count = int(bounds[-1])
-        return why, position, wrong, bounds.tolist()
+        return why, position, wrong, bounds
 
 
 #: Number of windows up to which a key group is read whole and joined in one pass.
@@ -100,7 +106,7 @@ class CanonicalKeyedStream:
         self,
         source: ByteSource,
         header: KeyedBackendHeader,
-        extents: Sequence[Extent],
+        extents: Extents,
         max_parallelism: int,
         origin: Origin,
         options: DecodeOptions,
@@ -156,21 +162,33 @@ class CanonicalKeyedStream:
                 merged = merge_large_key_group(self, extent, wanted)
             yield from merged or self._partial(extent, *wanted)
 
-    def _adjacent(self, key_groups: set[int], limit: int) -> Iterator[list[Extent]]:
+    def _adjacent(self, key_groups: set[int], limit: int) -> Iterator[Extents]:
         """Yield adjacent key groups of ``limit`` bytes together, and each larger one by itself."""
-        waiting: list[Extent] = []
-        size = 0
-        for extent in self.extents:
-            if extent.key_group not in key_groups:
-                continue
-            more = extent.end - extent.start
-            if waiting and (size + more > limit or waiting[-1].end != extent.start):
-                yield waiting
-                waiting, size = [], 0
-            waiting.append(extent)
-            size += more
-        if waiting:
-            yield waiting
+        wanted = self.extents.among(key_groups)
+        apart = 1 + np.flatnonzero(wanted.start[1:] != wanted.end[:-1])
+        for first, last in pairwise([0, *apart.tolist(), len(wanted)]):
+            while first < last:
+                fit = int(np.searchsorted(wanted.end[first:last], wanted.start[first] + limit, "right"))
+                yield wanted.take(slice(first, first := first + max(fit, 1)))
+
+    def counts(self, block_bytes: int) -> Iterator[tuple[Longs, Longs]]:
+        """Yield key groups, and the entries of each; damaged ones are read with full checks, which raise errors."""
+        from pyspark_savepoint.formats.kernels import walk
+
+        states = range(len(self.header.states))
+        key_groups = set(self.extents.key_group.tolist())
+        for extents in self._adjacent(key_groups, block_bytes):
+            count = -1
+            if extents[0].size <= block_bytes:
+                buffer, ends, _ = self._content(extents)
+                count, runs, bounds = self._runs(buffer, ends, extents, states)
+            if count >= 0:
+                before = np.concatenate([[0], np.cumsum(runs[: bounds[-1], walk.COUNT])])
+                yield extents.key_group, np.diff(before[bounds])
+            else:
+                for extent in extents:
+                    blocks = self._partial(extent, set(states), False, block_bytes)
+                    yield np.array([extent.key_group]), np.array([sum(map(len, blocks))])
 
     def sizes(self, key_groups: set[int], block_bytes: int) -> Iterator[tuple[Longs, Longs]]:
         """Yield some key groups, and for each the entries, bytes and largest entry of every state, a row per state.
@@ -189,14 +207,11 @@ class CanonicalKeyedStream:
             buffer, ends, origin = self._content(extents)
             some = FrameSpans(min(SOME_FRAMES, len(buffer) // MIN_FRAME + 1), self.prefix, states)
             spans = (some.key_start, some.key_end, some.value_start, some.value_end, some.state)
-            numbers = np.array([extent.key_group for extent in extents], np.int64)
             sums = np.zeros((len(extents), states, 3), np.int64)
-            why, position, wrong = frames.sum_key_groups(
-                buffer, np.array(ends, np.int64), numbers, self.prefix, *spans, sums
-            )
+            why, position, wrong = frames.sum_key_groups(buffer, ends, extents.key_group, self.prefix, *spans, sums)
             if wrong >= 0:
                 self._unreadable(origin, position, extents[wrong].key_group, why, some)
-            yield numbers, sums
+            yield extents.key_group, sums
 
     def _sizes_by_windows(self, extent: Extent, block_bytes: int) -> Longs:
         states = len(self.header.states)
@@ -214,9 +229,7 @@ class CanonicalKeyedStream:
         widths = {-1 if is_map(meta) else constant_width(meta.namespace_serializer) for meta in metas}
         return widths.pop() if len(widths) == 1 else -1
 
-    def _complete(
-        self, extents: list[Extent], selected: set[int], namespaced: bool, rows: bool
-    ) -> KeyedBlock | SortedRows:
+    def _complete(self, extents: Extents, selected: set[int], namespaced: bool, rows: bool) -> KeyedBlock | SortedRows:
         buffer, ends, origin = self._content(extents)
         if rows:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
@@ -225,7 +238,7 @@ class CanonicalKeyedStream:
             # The merge has cleared flag bits that the general method needs.
             buffer, ends, origin = self._content(extents)
         frames = self._frames(len(buffer))
-        why, position, wrong, bounds = frames.split_all(buffer, ends, extents)
+        why, position, wrong, bounds = frames.split_all(buffer, ends, extents.key_group)
         if wrong >= 0:
             self._unreadable(origin, position, extents[wrong].key_group, why, frames)
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
@@ -235,9 +248,10 @@ class CanonicalKeyedStream:
 
         Return None if it is not sorted, has errors, or rows take too much memory.
         """
-        buffer, ends, origin = self._content([extent])
+        alone = Extents.of([extent])
+        buffer, ends, origin = self._content(alone)
         most = len(buffer) * SPANS_PER_BYTE
-        return self._merge(buffer, origin, [extent], ends, sorted(selected), namespaced, most)
+        return self._merge(buffer, origin, alone, ends, sorted(selected), namespaced, most)
 
     def _by_windows(
         self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int
@@ -250,7 +264,8 @@ class CanonicalKeyedStream:
         if ranges is None:
             return None
         pieces = sorted_states.rows(content, ranges)
-        return (self._rows(buffer, self._origin(0), columns, tail, [extent], rows) for buffer, rows in pieces)
+        alone = Extents.of([extent])
+        return (self._rows(buffer, self._origin(0), columns, tail, alone, rows) for buffer, rows in pieces)
 
     def _by_parts(
         self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int
@@ -261,29 +276,28 @@ class CanonicalKeyedStream:
         parted = PartitionedStates(columns, states, self.prefix, compared, block_bytes, WHOLE * block_bytes)
         if not parted.divide(content, extent, extent.size * (4 if self.header.compressed else 1)):
             return None
-        origin = self._origin(extent.start)
-        return (self._rows(buffer, origin, columns, tail, [extent], rows) for buffer, rows in parted.rows(origin))
+        origin, alone = self._origin(extent.start), Extents.of([extent])
+        return (self._rows(buffer, origin, columns, tail, alone, rows) for buffer, rows in parted.rows(origin))
 
     def _frames(self, size: int) -> FrameSpans:
         """Return output arrays for the entries of ``size`` bytes."""
         return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
 
-    def _content(self, extents: list[Extent]) -> tuple[Bytes, list[int], Origin]:
+    def _content(self, extents: Extents) -> tuple[Bytes, Longs, Origin]:
         """Return the content of contiguous key groups, the end of each, and its position in the file."""
         first = extents[0].start
         if not self.header.compressed:
-            ends = [extent.end - first for extent in extents]
-            return read_extent(self.source, first, extents[-1].end), ends, self._origin(first)
+            return read_extent(self.source, first, extents[-1].end), extents.end - first, self._origin(first)
         parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
         buffer = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        return buffer, np.cumsum([len(part) for part in parts]).tolist(), self._origin(0)
+        return buffer, np.cumsum([len(part) for part in parts]), self._origin(0)
 
     def _merge(
         self,
         buffer: Bytes,
         origin: Origin,
-        extents: list[Extent],
-        ends: list[int],
+        extents: Extents,
+        ends: Longs,
         columns: list[int],
         namespaced: bool,
         most: int | None = None,
@@ -296,15 +310,7 @@ class CanonicalKeyedStream:
 
         tail = self._tail(set(columns))
         compared = 0 if namespaced else tail
-        column_of = np.full(len(self.header.states), -1, np.int64)
-        column_of[columns] = np.arange(len(columns))
-        runs = np.empty((min(len(ends) * len(columns), len(buffer) // MIN_RUN + 1), 4), np.int64)
-        bounds = np.zeros(len(ends) + 1, np.int64)
-        key_groups = np.array([extent.key_group for extent in extents], np.int64)
-        in_group = np.empty((len(self.header.states), 4), np.int64)
-        entries = walk.find_key_group_runs(
-            buffer, np.array(ends, np.int64), key_groups, self.prefix, column_of, runs, bounds, in_group
-        )
+        entries, runs, bounds = self._runs(buffer, ends, extents, columns)
         if entries < 0 or (most is not None and entries * ROW_BYTES * (1 + len(columns)) > most):
             return None
         rows = RowSpans(entries, len(columns))
@@ -329,11 +335,28 @@ class CanonicalKeyedStream:
         rows.bounds = row_bounds.tolist()
         return self._rows(buffer, origin, columns, tail, extents, rows)
 
+    def _runs(self, buffer: Bytes, ends: Longs, extents: Extents, columns: Sequence[int]) -> tuple[int, Longs, Longs]:
+        """Return the entries of some states in whole key groups, their runs, and where those of each key group begin.
+
+        The number of entries is -1 if the bytes are not in the format.
+        """
+        from pyspark_savepoint.formats.kernels import walk
+
+        column_of = np.full(len(self.header.states), -1, np.int64)
+        column_of[columns] = np.arange(len(columns))
+        runs = np.empty((min(len(ends) * len(columns), len(buffer) // MIN_RUN + 1), 4), np.int64)
+        bounds = np.zeros(len(ends) + 1, np.int64)
+        in_group = np.empty((len(self.header.states), 4), np.int64)
+        entries = walk.find_key_group_runs(
+            buffer, ends, extents.key_group, self.prefix, column_of, runs, bounds, in_group
+        )
+        return int(entries), runs, bounds
+
     def _rows(
-        self, buffer: Bytes, origin: Origin, columns: list[int], tail: int, extents: Sequence[Extent], rows: RowSpans
+        self, buffer: Bytes, origin: Origin, columns: list[int], tail: int, extents: Extents, rows: RowSpans
     ) -> SortedRows:
         n = rows.count
-        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
+        key_group = np.repeat(extents.key_group.astype(np.int32), np.diff(rows.bounds))
         composite_end = rows.key_end[:n]
         return SortedRows(
             CANONICAL, self.header.states, buffer, origin, columns, key_group,
@@ -385,8 +408,8 @@ class CanonicalKeyedStream:
             if not self._ended_correctly(content, why, frames, position, len(buffer), stop is not None):
                 self._unreadable(origin, position, extent.key_group, why, frames)
             if frames.count:
-                bounds = [0, frames.count]
-                block = self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
+                bounds, alone = np.array([0, frames.count]), Extents.of([extent])
+                block = self._block(buffer, origin, frames, alone, bounds, selected, namespaced, complete=False)
                 yield block, before
             if why == frames.done:
                 return
@@ -420,31 +443,40 @@ class CanonicalKeyedStream:
         buffer: Bytes,
         origin: Origin,
         frames: FrameSpans,
-        extents: Sequence[Extent],
-        bounds: list[int],
+        extents: Extents,
+        bounds: Longs,
         selected: set[int],
         namespaced: bool,
         complete: bool,
     ) -> KeyedBlock:
         n = frames.count
         state, key_start, end = frames.state[:n], frames.key_start[:n], frames.key_end[:n]
-        counts = np.diff(bounds)
-        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), counts)
-        groups = []
-        are_selected = selected.issuperset(range(len(self.header.states)))
-        for extent, runs in zip(extents, runs_of(state, bounds), strict=True):
-            if not are_selected:
-                runs = [run for run in runs if int(state[run[0]]) in selected]
-            if len(runs) > 1 and len({int(state[low]) for low, _ in runs}) != len(runs):
-                self._unreadable(origin, int(key_start[runs[0][0]]), extent.key_group, -1, frames)
-            groups.append((extent.key_group, runs))
+        key_groups = extents.key_group.astype(np.int32)
+        key_group = np.repeat(key_groups, np.diff(bounds))
+        runs = Runs.of(state, key_groups, bounds)
+        if not selected.issuperset(range(len(self.header.states))):
+            runs = runs.select(np.isin(state[runs.low], [*selected]))
+        twice = _first_of_two(runs.place, state[runs.low])
+        if twice >= 0:
+            first = runs.low[runs.bounds[twice]]
+            self._unreadable(origin, int(key_start[first]), extents[twice].key_group, -1, frames)
         block = KeyedBlock(
             CANONICAL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
-            frames.value_start[:n], frames.value_end[:n], key_start, end, groups, complete, namespaced,
+            frames.value_start[:n], frames.value_end[:n], key_start, end, runs, complete, namespaced,
         )  # fmt: skip
         split_composite_keys(block, self.header.key_serializer, selected, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
+
+
+def _first_of_two(place: Longs, state: Ints) -> int:
+    """Return the place of the first key group that has two runs of a state, or -1; places ascend."""
+    marks = place << 32 | state
+    if np.any(marks[1:] <= marks[:-1]):
+        marks = np.sort(marks)
+        same = np.flatnonzero(marks[1:] == marks[:-1])
+        return int(marks[same[0]] >> 32) if len(same) else -1
+    return -1
 
 
 Wanted = tuple[set[int], bool, int]
@@ -481,17 +513,16 @@ def _scan(
 
     runs: dict[int, _Scan] = {}
     for block, before in stream.windows(content, extent, wanted):
-        for _, pieces in block.groups:
-            for low, high in pieces:
-                if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.NOT:
-                    return None
-                state = int(block.state[low])
-                scan = runs.setdefault(state, _Scan(before + int(block.key_start[low]) - stream.prefix - 4))
-                first = block.buffer[int(block.span_start[low]) : int(block.span_end[low])].tobytes()
-                if first < scan.last:
-                    return None
-                scan.last = block.buffer[int(block.span_start[high - 1]) : int(block.span_end[high - 1])].tobytes()
-                scan.stop = before + int(block.value_end[high - 1])
+        for low, high in zip(block.runs.low.tolist(), block.runs.high.tolist(), strict=True):
+            if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.NOT:
+                return None
+            state = int(block.state[low])
+            scan = runs.setdefault(state, _Scan(before + int(block.key_start[low]) - stream.prefix - 4))
+            first = block.buffer[int(block.span_start[low]) : int(block.span_end[low])].tobytes()
+            if first < scan.last:
+                return None
+            scan.last = block.buffer[int(block.span_start[high - 1]) : int(block.span_end[high - 1])].tobytes()
+            scan.stop = before + int(block.value_end[high - 1])
     return runs
 
 

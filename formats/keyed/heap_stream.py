@@ -21,8 +21,14 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
-from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.key_group_reader import (
+    Extent,
+    Extents,
+    KeyGroupContent,
+    read_extent,
+    whole_content,
+)
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, Runs
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
@@ -54,7 +60,7 @@ class HeapKeyedStream:
         self,
         source: ByteSource,
         header: KeyedBackendHeader,
-        extents: Sequence[Extent],
+        extents: Extents,
         origin: Origin,
         options: DecodeOptions,
     ) -> None:
@@ -75,9 +81,7 @@ class HeapKeyedStream:
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         waiting: list[Extent] = []
         size = 0
-        for extent in self.extents:
-            if extent.key_group not in key_groups:
-                continue
+        for extent in self.extents.among(key_groups):
             if waiting and size + extent.size > limit:
                 yield self._block(waiting, selected, namespaced)
                 waiting, size = [], 0
@@ -253,16 +257,11 @@ class HeapKeyedStream:
         self, buffer: Bytes, origin: Origin, extents: Sequence[Extent], tables: list[_Table], namespaced: bool
     ) -> KeyedBlock:
         group_of = np.array([extent.key_group for extent in extents], np.int32)
-        runs: list[list[tuple[int, int]]] = [[] for _ in extents]
-        first = 0
-        for table in tables:
-            stops = first + np.cumsum(table.counts)
-            for row, low, high in zip(
-                table.groups.tolist(), (stops - table.counts).tolist(), stops.tolist(), strict=True
-            ):
-                if high > low:
-                    runs[row].append((low, high))
-            first += int(table.counts.sum())
+        nothing = np.empty(0, np.int64)
+        counts = np.concatenate([nothing, *(table.counts for table in tables)])
+        stops, some = np.cumsum(counts), counts > 0
+        place = np.concatenate([nothing, *(table.groups for table in tables)])[some]
+        runs = Runs.in_any_order(group_of, place, (stops - counts)[some], stops[some])
 
         def spans(part: int, which: str) -> Longs:
             # A timer has one part: the whole entry is the key; namespace and value are empty.
@@ -283,8 +282,7 @@ class HeapKeyedStream:
             HEAP, self.header.states, buffer, origin, state, key_group,
             key_start, key_end, namespace_start, namespace_end, key_end, key_end, value_start, value_end,
             namespace_start if namespaced else key_start, key_end,
-            [(extent.key_group, runs[i]) for i, extent in enumerate(extents)],
-            namespaced=namespaced,
+            runs, namespaced=namespaced,
         )  # fmt: skip
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes
+from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 
 
 class Extent(NamedTuple):
@@ -23,6 +26,47 @@ class Extent(NamedTuple):
     def size(self) -> int:
         """Return the number of bytes in the file."""
         return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """The byte ranges of key groups in a file, in its order: arrays, since a file may have 32,768 of them."""
+
+    key_group: Longs
+    start: Longs
+    end: Longs
+
+    @classmethod
+    def of(cls, extents: Iterable[Extent]) -> Extents:
+        """Return some byte ranges together."""
+        rows = np.array([*extents], np.int64).reshape(-1, 3)
+        return cls(*rows.T.copy())
+
+    @classmethod
+    def placed(cls, offsets: KeyGroupRangeOffsets, size: int) -> Extents:
+        """Return the key groups that have an offset (not 0): each ends where the next begins, the last at ``size``."""
+        given = np.array(offsets.offsets, np.int64)
+        order = np.argsort(given, kind="stable")
+        order = order[given[order] != 0]
+        start = given[order]
+        return cls(order + offsets.key_group_range.start, start, np.concatenate([start, [size]])[1:])
+
+    def __len__(self) -> int:
+        return len(self.key_group)
+
+    def __getitem__(self, row: int) -> Extent:
+        return Extent(int(self.key_group[row]), int(self.start[row]), int(self.end[row]))
+
+    def __iter__(self) -> Iterator[Extent]:
+        return map(Extent, self.key_group.tolist(), self.start.tolist(), self.end.tolist())
+
+    def take(self, rows: slice | Flags) -> Extents:
+        """Return some of them."""
+        return Extents(self.key_group[rows], self.start[rows], self.end[rows])
+
+    def among(self, key_groups: Collection[int]) -> Extents:
+        """Return those of some key groups."""
+        return self.take(np.isin(self.key_group, [*key_groups]))
 
 
 def read_extent(source: ByteSource, start: int, end: int) -> Bytes:

@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.columns import (
     Bytes,
     Cursors,
     DecodeOptions,
+    Flags,
     Ints,
     Longs,
     Origin,
@@ -51,11 +52,66 @@ MANY_STATES = 64
 NO_ENTRIES: Longs = np.empty(0, np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The runs of a block: the selected entries of one state in one key group.
+
+    Runs ``bounds[i]`` to ``bounds[i + 1]``, each the entries from ``low`` to ``high``, are those of ``key_group[i]``,
+    which may have none. Arrays, since there may be 32,768 key groups.
+    """
+
+    key_group: Ints
+    bounds: Longs
+    low: Longs
+    high: Longs
+
+    @classmethod
+    def of(cls, state: Ints, key_group: Ints, bounds: Longs) -> Runs:
+        """Return the runs of equal state of key groups whose entries lie between neighbouring bounds, which ascend."""
+        cut_at = np.zeros(len(state) + 1, np.bool_)
+        cut_at[1:-1] = state[1:] != state[:-1]
+        cut_at[bounds] = True
+        cuts = np.flatnonzero(cut_at)
+        return cls(key_group, np.searchsorted(cuts, bounds), cuts[:-1], cuts[1:])
+
+    @classmethod
+    def of_sorted(cls, state: Ints, key_group: Ints) -> Runs:
+        """Return the runs of entries that are ordered by key group and state."""
+        starts = np.flatnonzero(np.concatenate([[True], key_group[1:] != key_group[:-1]])[: len(key_group)])
+        return cls.of(state, key_group[starts], np.concatenate([starts, [len(key_group)]]))
+
+    @classmethod
+    def in_any_order(cls, key_group: Ints, place: Longs, low: Longs, high: Longs) -> Runs:
+        """Return runs whose key groups are given by their places in ``key_group``."""
+        order = np.argsort(place, kind="stable")
+        bounds = np.searchsorted(place[order], np.arange(len(key_group) + 1))
+        return cls(key_group, bounds, low[order], high[order])
+
+    @property
+    def place(self) -> Longs:
+        """Return the place in ``key_group`` of each run."""
+        place: Longs = np.repeat(np.arange(len(self.key_group)), np.diff(self.bounds))
+        return place
+
+    def select(self, wanted: Flags) -> Runs:
+        """Return some runs; those without any keep their key group."""
+        before = np.concatenate([[0], np.cumsum(wanted)])
+        return Runs(self.key_group, before[self.bounds], self.low[wanted], self.high[wanted])
+
+    def entries(self) -> Longs:
+        """Return the indices of the entries of all runs."""
+        counts = self.high - self.low
+        stops = np.cumsum(counts)
+        return np.arange(counts.sum()) + np.repeat(self.low - (stops - counts), counts)
+
+
+NO_RUNS = Runs(np.empty(0, np.int32), np.zeros(1, np.int64), NO_ENTRIES, NO_ENTRIES)
+
+
 @dataclass(slots=True)
 class KeyedBlock:
     """Entries of one file. All arrays have one element per entry; ``state`` is an index into ``states``.
 
-    ``groups`` are (key group, [(first, last + 1) per run]): the entries of one state in one key group are a run.
     ``complete`` means that no other block contains entries of these key groups, ``namespaced`` that spans include the
     namespace, ``ascending`` that spans are known to ascend strictly in every run.
     """
@@ -76,7 +132,7 @@ class KeyedBlock:
     value_end: Longs
     span_start: Longs
     span_end: Longs
-    groups: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
+    runs: Runs = NO_RUNS
     complete: bool = True
     namespaced: bool = False
     ascending: bool = False
@@ -129,17 +185,6 @@ class SortedRows:
 
     def __len__(self) -> int:
         return len(self.key_start)
-
-
-def runs_of(state: Ints, bounds: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return the runs of equal state between each two neighbouring bounds, which ascend."""
-    cut_at = np.zeros(len(state) + 1, np.bool_)
-    cut_at[1:-1] = state[1:] != state[:-1]
-    cut_at[bounds] = True
-    cuts = np.flatnonzero(cut_at)
-    at = np.searchsorted(cuts, bounds).tolist()
-    cut = cuts.tolist()
-    return [list(pairwise(cut[low : high + 1])) for low, high in pairwise(at)]
 
 
 #: Largest offset in a column with 32-bit offsets.
@@ -214,15 +259,12 @@ def _assemble(
     end: dict[str, Longs],
     complete: bool,
 ) -> KeyedBlock:
-    bounds = [0, *(1 + np.flatnonzero(np.diff(key_group))).tolist(), len(key_group)]
-    runs = runs_of(state, bounds)
-    groups = [(int(key_group[low]), some) for low, some in zip(bounds, runs, strict=False) if some]
     block = KeyedBlock(
         template.form, template.states, buffer, Origin(template.origin.path, 0, template.origin.operator, None, True),
         state, key_group,
         start["key"], end["key"], start["namespace"], end["namespace"], start["user"], end["user"],
         start["value"], end["value"], start["key"], end["key"],
-        groups, complete=complete, namespaced=template.namespaced,
+        Runs.of_sorted(state, key_group), complete=complete, namespaced=template.namespaced,
     )  # fmt: skip
     return _join_spans(block) if template.namespaced else block
 

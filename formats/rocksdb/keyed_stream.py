@@ -31,12 +31,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
+from pyspark_savepoint.formats.columns import DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import Read
 from pyspark_savepoint.formats.keyed.keyed_block import (
     CANONICAL,
     KeyedBlock,
+    Runs,
     binary_column,
     constant_width,
     is_map,
@@ -247,11 +248,11 @@ class RocksDBKeyedStream:
         number = np.empty(len(state), np.int64)
         sst.prefix_numbers(buffer, key_start, end, prefix, number)
         key_start = key_start + prefix
-        bounds = np.cumsum([0, *(len(entries) for _, entries in parts)]).tolist()
+        bounds = np.cumsum([0, *(len(entries) for _, entries in parts)])
         block = KeyedBlock(
             CANONICAL, self.header.states, buffer, origin, state, number.astype(np.int32),
             key_start, end, end, end, end, end, value_start, value_end, key_start, end,
-            _groups(number, bounds), complete, namespaced,
+            _runs(number, bounds), complete, namespaced,
         )  # fmt: skip
         split = {i for i, _ in parts} if self.split_keys else set()
         split_composite_keys(block, self.header.key_serializer, split, self.options)
@@ -283,15 +284,14 @@ def batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[t
     yield first, last, size
 
 
-def _groups(number: Longs | Ints, bounds: Sequence[int]) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Return the runs of every key group; entries are ordered by state, then by key."""
-    runs: dict[int, list[tuple[int, int]]] = {}
-    for low, high in pairwise(bounds):
-        cuts = low + 1 + np.flatnonzero(np.diff(number[low:high]))
-        edges = [low, *cuts.tolist(), high]
-        for first, last in pairwise(edges):
-            runs.setdefault(int(number[first]), []).append((first, last))
-    return sorted(runs.items())
+def _runs(number: Longs, bounds: Longs) -> Runs:
+    """Return the runs of every key group; entries are ordered by state, whose bounds are given, then by key."""
+    cut_at = np.zeros(len(number) + 1, np.bool_)
+    cut_at[1:-1] = number[1:] != number[:-1]
+    cut_at[bounds] = True
+    cuts = np.flatnonzero(cut_at)
+    key_groups, place = np.unique(number[cuts[:-1]], return_inverse=True)
+    return Runs.in_any_order(key_groups.astype(np.int32), place, cuts[:-1], cuts[1:])
 
 
 Streams = tuple[RocksDBKeyedStream, RocksDBKeyedStream]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -177,20 +178,19 @@ def join(block: KeyedBlock) -> Rows:
     start, end = np.ascontiguousarray(block.span_start), np.ascontiguousarray(block.span_end)
     row = 0
     table = np.empty(0, np.int32)
-    lows, highs = np.array([run for _, runs in block.groups for run in runs], np.int64).reshape(-1, 2).T.copy()
+    lows, highs = block.runs.low, block.runs.high
     orders = np.full(len(lows), frames.STRICTLY, np.int64)
     if not block.ascending:
         frames.order_of_runs(block.buffer, start, end, lows, highs, orders)
-    stop = 0
-    for _, runs in block.groups:
-        if not runs:
+    for begin, stop in pairwise(block.runs.bounds.tolist()):
+        if begin == stop:
             continue
-        mine = slice(stop, stop := stop + len(runs))
+        mine = slice(begin, stop)
         low, high, order = lows[mine], highs[mine], int(orders[mine].min())
         joined = -1
         if order == frames.STRICTLY:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)
-        if joined < 0 and order != frames.NOT and len(runs) <= MANY_STATES:
+        if joined < 0 and order != frames.NOT and len(low) <= MANY_STATES:
             joined = frames.merge_rows(block.buffer, start, end, low.copy(), high, row, row_of, first)
         if joined < 0:
             size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())

@@ -353,12 +353,6 @@ def repeat_index(counts: Longs) -> pa.Array:
     return fixed_array(pa.int32(), nth.astype(np.int32))
 
 
-def chosen_entries(block: KeyedBlock) -> Longs:
-    """Return the indices of the entries of the block's key groups."""
-    chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
-    return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
-
-
 def elements_of(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[Longs, dict[str, pa.Array]]:
     """Return the number of elements of each entry, and the elements."""
     if column.many:

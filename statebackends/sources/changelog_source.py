@@ -426,14 +426,14 @@ class _Reading:
         for (complete, _), blocks in groupby(enumerate(self._entries(groups)), _together):
             if complete:
                 for _, (block, ids) in blocks:
-                    mine = [group for group, _ in block.groups]
+                    mine = block.runs.key_group.tolist()
                     rest.difference_update(mine)
                     yield from self._complete(block, ids, of_key_groups(log, mine) if changed & {*mine} else [])
                 continue
             with Replay(self.template, self.block_bytes) as replay:
                 for _, (block, ids) in blocks:
                     replay.add(entry_units(block, ids, self.header.states))
-                    mine = [group for group, _ in block.groups]
+                    mine = block.runs.key_group.tolist()
                 rest.difference_update(mine)
                 for batch in of_key_groups(log, mine):
                     replay.add(batch)
@@ -453,4 +453,4 @@ class _Reading:
 def _together(numbered: tuple[int, tuple[KeyedBlock, dict[int, int]]]) -> tuple[bool, int]:
     """Group blocks to replay together: all blocks of an incomplete key group; each complete block alone."""
     number, (block, _) = numbered
-    return (True, number) if block.complete else (False, block.groups[0][0])
+    return (True, number) if block.complete else (False, int(block.runs.key_group[0]))

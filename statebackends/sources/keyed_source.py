@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, Read, StateLocation
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE, Opening
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent
+from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
@@ -78,7 +80,7 @@ class KeyedSource:
                 origin = Origin(source.path, 0, self.operator)
                 full = CanonicalKeyedStream(source, header, extents, self.max_parallelism, origin, options)
                 heap = not self.canonical and is_heap_format(full, self.offsets)
-                full.extents = extents = [extent for extent in extents if extent.key_group not in self.lost]
+                full.extents = extents = extents.take(~np.isin(extents.key_group, [*self.lost]))
                 yield HeapKeyedStream(source, header, extents, origin, options) if heap else full
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
@@ -101,23 +103,22 @@ class KeyedSource:
         first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
         return read_header(KeyedBackendHeader, source, first)
 
-    def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
+    def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> Extents:
         """Return the key groups that have bytes, in the order of the file; each ends where the next begins."""
-        placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
-        starts = [offset for offset, _ in placed]
-        ends = [*starts, source.size][1:]
-        for (start, key_group), end in zip(placed, ends, strict=True):
-            if not header.size <= start < end:
-                raise CorruptStateError(
-                    f"key group {key_group} cannot begin at the offset in its handle",
-                    path=source.path,
-                    offset=start,
-                    operator=self.operator,
-                    expected=f"an offset from {header.size} to {source.size - 1}, of its own",
-                    found=start,
-                    remedy=UNREADABLE,
-                )
-        return list(map(Extent, (key_group for _, key_group in placed), starts, ends))
+        extents = Extents.placed(self.offsets, source.size)
+        wrong = np.flatnonzero((extents.start < header.size) | (extents.start >= extents.end))
+        if len(wrong):
+            key_group, start, _ = extents[int(wrong[0])]
+            raise CorruptStateError(
+                f"key group {key_group} cannot begin at the offset in its handle",
+                path=source.path,
+                offset=start,
+                operator=self.operator,
+                expected=f"an offset from {header.size} to {source.size - 1}, of its own",
+                found=start,
+                remedy=UNREADABLE,
+            )
+        return extents
 
 
 def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
@@ -127,13 +128,13 @@ def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) 
     stream is in the heap format if it cannot be parsed as the canonical format.
     """
     extents = stream.extents
-    if len(extents) < len(offsets.offsets) or not extents:
+    if len(extents) < len(offsets.offsets) or not len(extents):
         return False
     step = max(1, len(extents) // 8)
-    for extent in [*extents[::step], extents[-1]]:
+    for extent in [*extents.take(slice(None, None, step)), extents[-1]]:
         if extent.size < 4 or int.from_bytes(stream.source.read(extent.start, 4), "big") != extent.key_group:
             return False
-    if any(extent.key_group for extent in extents):
+    if extents.key_group.any():
         return True
     try:
         for _ in stream.blocks({0}, set(), False, FRAMING_WINDOW):

@@ -24,8 +24,8 @@ from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary
 from pyspark_savepoint.formats.keyed.keyed_block import (
     CANONICAL,
     KeyedBlock,
+    Runs,
     binary_column,
-    runs_of,
     split_composite_keys,
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -222,9 +222,8 @@ def _block(
         spans[name] = offsets - low + base
         base += high - low
     start, end = spans[KEY][:-1].copy(), spans[KEY][1:].copy()
-    bounds = [0, *(1 + np.flatnonzero(np.diff(group))).tolist(), len(group)]
-    groups = [(int(group[low]), runs) for low, runs in zip(bounds, runs_of(state, bounds), strict=False)]
     return KeyedBlock(
         CANONICAL, header.states, np.concatenate(buffers), Origin(None, 0, operator), state, group,
-        start, end, end, end, end, end, spans[VALUE][:-1], spans[VALUE][1:], start, end, groups, namespaced=namespaced,
+        start, end, end, end, end, end, spans[VALUE][:-1], spans[VALUE][1:], start, end, Runs.of_sorted(state, group),
+        namespaced=namespaced,
     )  # fmt: skip

@@ -27,7 +27,6 @@ from pyspark_savepoint.statebackends.model.state_column import (
     MAP_KEY,
     MAP_VALUE,
     StateColumn,
-    chosen_entries,
     elements_of,
 )
 from pyspark_savepoint.statebackends.model.unify import conform, united_meta
@@ -138,7 +137,7 @@ class FlatPartition:
         for block, header, sessions in self.keyed.blocks():
             assert isinstance(block, KeyedBlock)
             ((state, column),) = self.keyed.spec.bind(header, block.form).values()
-            entries = chosen_entries(block)
+            entries = block.runs.entries()
             entries = entries[block.state[entries] == state]
             if self.keyed.lookup is not None:
                 spans = block.key_start[entries], block.key_end[entries]

@@ -330,7 +330,7 @@ class LargeKeyGroup:
         """Return whether a block belongs to the same key group of the same file."""
         if isinstance(block, SortedRows) or block.complete:
             return False
-        return block.origin.path == self.first.origin.path and block.groups[0][0] == self.first.groups[0][0]
+        return block.origin.path == self.first.origin.path and block.runs.key_group[0] == self.first.runs.key_group[0]
 
     def __enter__(self) -> Self:
         return self
@@ -340,9 +340,8 @@ class LargeKeyGroup:
 
     def add(self, block: KeyedBlock) -> None:
         """Add the selected entries of a block."""
-        chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
-        if chosen:
-            entries = np.concatenate(chosen)
+        entries = block.runs.entries()
+        if len(entries):
             spans = block.span_start[entries], block.span_end[entries]
             self.entries.add(KeyedRows(block.buffer, *spans, lambda rows: take_entries(block, entries[rows])))
 

@@ -35,7 +35,6 @@ from pyspark_savepoint.statebackends.model.state_column import (
     LIST_VALUE,
     MAP_KEY,
     MAP_VALUE,
-    chosen_entries,
     elements_of,
     unit_serializers,
 )
@@ -105,7 +104,7 @@ class SessionWindows:
         parts: list[tuple[pa.Array, ...]] = []
         for block, header in split.blocks(spec, places):
             for state, column in spec.bind(header, block.form).values():
-                entries = chosen_entries(block)
+                entries = block.runs.entries()
                 entries = entries[block.state[entries] == state]
                 counts, elements = elements_of(block, column, entries)
                 pair = (
@@ -124,7 +123,7 @@ class SessionWindows:
 
     def named(self, block: KeyedBlock, header: KeyedBackendHeader) -> KeyedBlock:
         """Return the block with sessions as the namespaces of contents."""
-        entries = chosen_entries(block)
+        entries = block.runs.entries()
         contents = [i for i, meta in enumerate(header.states) if meta.name in WINDOW_CONTENTS]
         if not len(entries) or not np.isin(block.state[entries], contents).any():
             return block

@@ -25,7 +25,6 @@ from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyErro
 from pyspark_savepoint.formats.io.byte_source import FileLocation, opened_ahead
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
@@ -182,8 +181,8 @@ def expect_written(
     with source.open(DecodeOptions()) as stream:
         assert isinstance(stream, CanonicalKeyedStream)
         names = [meta.name for meta in stream.header.states]
-        for extent in stream.extents:
-            counts[extent.key_group - key_groups.start] = _entries_of(stream, extent)
+        for found, entries in stream.counts(READ_BACK_WINDOW):
+            counts[found - key_groups.start] = entries
     expected = np.frombuffer(written.entries, np.int64)
     wrong = np.flatnonzero(counts != expected).tolist()
     if wrong or names != list(states):
@@ -197,21 +196,6 @@ def expect_written(
             found=int(counts[wrong[0]]) if wrong else ", ".join(names),
             remedy="nothing was published; the disk or file system is faulty: write to another one",
         )
-
-
-def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
-    """Return the number of entries of a key group; a damaged one is read again with full checks, which raise errors."""
-    from pyspark_savepoint.formats.kernels import walk
-
-    if extent.size <= READ_BACK_WINDOW:
-        buffer = whole_content(stream.source, extent.start, extent.end, stream.header.compressed)
-        runs = np.empty((len(stream.header.states), 4), np.int64)
-        why, position, count = walk.find_runs(
-            buffer, 0, len(buffer), extent.key_group, stream.prefix, len(stream.header.states), runs
-        )
-        if why == 0 and position == len(buffer):
-            return int(runs[:count, walk.COUNT].sum())
-    return sum(len(block) for block in stream.blocks({extent.key_group}, set(), False, READ_BACK_WINDOW))
 
 
 #: Memory for the entries that are merged at a time, with their spans and copies, as a multiple of their bytes.

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, Extents
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, snapshot_reader
@@ -63,20 +63,17 @@ def read(
     """State, key and value of every selected entry of key group 9."""
     header = KeyedBackendHeader(False, LONG, states)
     data = struct.pack(">i", 9) + content
-    stream = HeapKeyedStream(
-        InlineByteSource("a stream", data), header, [Extent(9, 0, len(data))], Origin("a stream"), DecodeOptions()
-    )
+    extents = Extents.of([Extent(9, 0, len(data))])
+    stream = HeapKeyedStream(InlineByteSource("a stream", data), header, extents, Origin("a stream"), DecodeOptions())
     found = []
     for block in stream.blocks({9}, selected, False, window):
         assert block.complete == (window == WHOLE)
-        assert [group for group, _ in block.groups] == [9]
-        for _, runs in block.groups:
-            for low, high in runs:
-                for i in range(low, high):
-                    (key,) = struct.unpack(">q", block.buffer[block.key_start[i] : block.key_end[i]].tobytes())
-                    value = block.buffer[block.value_start[i] : block.value_end[i]].tobytes()
-                    assert block.buffer[block.namespace_start[i] : block.namespace_end[i]].tobytes() == b"\7"
-                    found.append((int(block.state[i]), key, value))
+        assert block.runs.key_group.tolist() == [9]
+        for i in block.runs.entries():
+            (key,) = struct.unpack(">q", block.buffer[block.key_start[i] : block.key_end[i]].tobytes())
+            value = block.buffer[block.value_start[i] : block.value_end[i]].tobytes()
+            assert block.buffer[block.namespace_start[i] : block.namespace_end[i]].tobytes() == b"\7"
+            found.append((int(block.state[i]), key, value))
     return found
 
 

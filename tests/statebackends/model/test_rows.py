@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, Runs
 from pyspark_savepoint.statebackends.model.rows import join
 from tests.statebackends.keyed_models import KEYED, Model, by_key, expected, models, write
 
@@ -63,11 +63,11 @@ def block_of(groups: list[list[list[bytes]]]) -> KeyedBlock:
     starts = ends - np.array([len(key) for key in flat], np.int64)
     buffer = np.frombuffer(bytearray(b"".join(flat)), np.uint8)
     key_group = np.repeat(np.arange(len(groups)), [sum(map(len, group)) for group in groups]).astype(np.int32)
-    bounds = [0, *np.cumsum([sum(map(len, group)) for group in groups]).tolist()]
-    chosen = list(enumerate(runs_of(state, bounds)))
+    bounds = np.array([0, *np.cumsum([sum(map(len, group)) for group in groups]).tolist()])
+    runs = Runs.of(state, np.arange(len(groups), dtype=np.int32), bounds)
     return KeyedBlock(
         CANONICAL, (), buffer, Origin(), state, key_group,
-        starts, ends, starts, ends, starts, ends, starts, ends, starts, ends, chosen,
+        starts, ends, starts, ends, starts, ends, starts, ends, starts, ends, runs,
     )  # fmt: skip
 
 
@@ -98,7 +98,8 @@ def test_every_way_to_join_numbers_keys_alike(order: str, data: st.DataObject) -
 def test_a_key_that_a_state_has_twice_is_refused() -> None:
     block = block_of([[[b"a", b"b"], [b"b", b"a"]]])
     block.state[:] = 0
-    block.groups = [(0, [(0, 2), (2, 4)])]
+    one, two = np.array([0, 2]), np.array([2, 4])
+    block.runs = Runs(np.zeros(1, np.int32), one, one, two)
     block.states = (_Named(),)  # type: ignore[assignment]
 
     with pytest.raises(CorruptStateError, match="a key has two values") as raised:
