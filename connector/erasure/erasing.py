@@ -755,11 +755,13 @@ class Erasing:
         return list(self._unknown())
 
     def _unknown(self) -> Iterator[Place]:
+        columns = ("operator_uid_hash", "state", "bytes")
         sizes: dict[tuple[str, str], int] = {}
-        for batch in batches_of(self.held, self.path, table="sizes")[1]:
-            for row in batch.to_pylist():
+        for batch in batches_of(self.held, self.path, columns, table="sizes")[1]:
+            by_state = pa.Table.from_batches([batch]).group_by([*columns[:2]]).aggregate([("bytes", "sum")])
+            for row in by_state.to_pylist():
                 state_id = row["operator_uid_hash"], row["state"] or ""
-                sizes[state_id] = sizes.get(state_id, 0) + (row["bytes"] or 0)
+                sizes[state_id] = sizes.get(state_id, 0) + (row["bytes_sum"] or 0)
         unread = {(one["operator_uid_hash"], one["table"], one["state"]): one["why"] for one in self.looked.unread}
         for row in self.states:
             why = self._why(row, unread)

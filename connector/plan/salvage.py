@@ -13,7 +13,6 @@ from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damage_of
-from pyspark_savepoint.statebackends.surveys.survey import to_batch
 
 
 def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
@@ -31,7 +30,9 @@ def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
 
 def losses_of(found: list[tuple[OperatorPlan, Damage]]) -> pa.Table:
     """Return the table of all losses."""
-    return pa.Table.from_batches([to_batch([row for _, damage in found for row in damage.rows], SCHEMA)], SCHEMA)
+    rows = [row for _, damage in found for row in damage.rows]
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in SCHEMA]
+    return pa.table(columns, SCHEMA)
 
 
 def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> SavepointPlan:

@@ -102,7 +102,8 @@ class Runs:
         """Return the indices of the entries of all runs."""
         counts = self.high - self.low
         stops = np.cumsum(counts)
-        return np.arange(counts.sum()) + np.repeat(self.low - (stops - counts), counts)
+        entries: Longs = np.arange(counts.sum()) + np.repeat(self.low - (stops - counts), counts)
+        return entries
 
 
 NO_RUNS = Runs(np.empty(0, np.int32), np.zeros(1, np.int64), NO_ENTRIES, NO_ENTRIES)

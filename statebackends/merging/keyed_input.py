@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
@@ -82,12 +82,12 @@ class KeyedInput:
         sizes = np.full(self.max_parallelism, self.state_bytes // self.max_parallelism, np.int64)
         for source in self.sources:
             if isinstance(source, KeyedSource):
-                placed = sorted((offset, group) for group, offset in source.offsets if offset > 0)
+                placed = Extents.placed(source.offsets, 0)
                 sizes[source.key_group_range.start : source.key_group_range.end + 1] = 0
-                for (start, group), (end, _) in pairwise(placed):
-                    sizes[group] = end - start
-                if placed:
-                    sizes[placed[-1][1]] = sizes[placed[0][1] : placed[-1][1] + 1].max()
+                if len(placed):  # the size of the file is not known
+                    known = placed.end[:-1] - placed.start[:-1]
+                    sizes[placed.key_group[:-1]] = known
+                    sizes[placed.key_group[-1]] = known.max(initial=0)
         return sizes
 
 

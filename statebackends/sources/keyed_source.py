@@ -96,7 +96,7 @@ class KeyedSource:
 
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read when the source is opened for some key groups."""
-        whole = all(key_group in key_groups for key_group in self.key_group_range)
+        whole = frozenset(self.key_group_range).issubset(key_groups)
         yield self.location, WHOLE if whole else BEGINNING
 
     def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
@@ -196,7 +196,7 @@ class RocksDBSource:
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read when the database is opened, then what is read first of its table files, of all states."""
         yield from self.catalog_reads()
-        if all(key_group in key_groups for key_group in self.key_group_range):
+        if frozenset(self.key_group_range).issubset(key_groups):
             whole = comes_whole(dict(self.files))
             tables = (location for name, location in self.files if name.endswith(TABLE_FILE) and location.size > 0)
             yield from ((location, end_of(location.size, whole)) for location in tables)

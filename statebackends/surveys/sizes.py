@@ -35,7 +35,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_ke
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
-from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, ManyRows, Row, Surveyed, SurveyPart
 
 SCHEMA = pa.schema(
     [
@@ -115,39 +115,44 @@ class _Sums:
     """Entries, bytes and the largest entry of every state in the key groups where it has entries."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], dict[int, Sequence[int]]] = {}
+        self.found: dict[tuple[str, str, str], list[tuple[Longs, Longs]]] = {}
 
     def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
         """Add some entries of a state, given as (table, state, kind)."""
         groups, at = np.unique(key_group, return_inverse=True)
         largest = np.zeros(len(groups), np.int64)
         np.maximum.at(largest, at, sizes)
-        sums = [np.bincount(at, weights, len(groups)).astype(np.int64).tolist() for weights in (counts, sizes)]
-        self.add_sums(what, groups.tolist(), list(zip(*sums, largest.tolist(), strict=True)))
+        sums = [np.bincount(at, weights, len(groups)).astype(np.int64) for weights in (counts, sizes)]
+        self.add_sums(what, groups, np.stack([*sums, largest], axis=1))
 
-    def add_sums(self, what: tuple[str, str, str], key_groups: list[int], sums: Sequence[Sequence[int]]) -> None:
-        """Add entries, bytes and the largest entry of a state in some key groups."""
-        if not key_groups:
-            return
-        groups = self.found.setdefault(what, {})
-        if not groups:
-            groups.update(zip(key_groups, sums, strict=True))
-            return
-        for key_group, added in zip(key_groups, sums, strict=True):
-            entries, size, largest = groups.get(key_group, (0, 0, 0))
-            groups[key_group] = entries + added[0], size + added[1], max(largest, added[2])
+    def add_sums(self, what: tuple[str, str, str], key_groups: Longs, sums: Longs) -> None:
+        """Add entries, bytes and the largest entry of a state in some key groups, a row for each."""
+        if len(key_groups):
+            self.found.setdefault(what, []).append((key_groups, sums))
 
-    def rows(self, operator: Surveyed) -> Iterator[Row]:
+    def rows(self, operator: Surveyed) -> Iterator[ManyRows]:
         """Yield one row per state and key group that has entries."""
-        for (table, state, kind), groups in self.found.items():
-            shared = operator.row(table=table, state=state, kind=kind)
-            for group in sorted(groups):
-                entries, size, largest = groups[group]
-                if entries:
-                    yield {
-                        **shared, "key_group": group, "subtask": operator.subtask(group),
-                        "entries": entries, "bytes": size, "largest": largest,
-                    }  # fmt: skip
+        for (table, state, kind), found in self.found.items():
+            key_groups, (entries, size, largest) = _together(found)
+            some = entries > 0
+            key_groups = key_groups[some]
+            columns = {"entries": entries[some], "bytes": size[some], "largest": largest[some]}
+            subtasks = key_groups * operator.parallelism // operator.max_parallelism
+            same = operator.row(table=table, state=state, kind=kind)
+            yield ManyRows(same, {"key_group": key_groups, "subtask": subtasks, **columns})
+
+
+def _together(found: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
+    """Return key groups, ascending, and their entries, bytes and largest entry."""
+    key_groups, sums = found[0] if len(found) == 1 else (np.concatenate(each) for each in zip(*found, strict=True))
+    if np.all(key_groups[1:] > key_groups[:-1]):
+        return key_groups, sums.T
+    ascending, at = np.unique(key_groups, return_inverse=True)
+    total = np.zeros((3, len(ascending)), np.int64)
+    for part in (0, 1):
+        np.add.at(total[part], at, sums[:, part])
+    np.maximum.at(total[2], at, sums[:, 2])
+    return ascending, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ class KeyedSizes:
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
 
-    def rows(self, request: TableRequest) -> Iterator[Row]:
+    def rows(self, request: TableRequest) -> Iterator[ManyRows]:
         """Yield one row per state and key group."""
         sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()
         header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
@@ -191,7 +196,7 @@ def _add_stream(
         for groups, totals in stream.sizes(key_groups, request.block_bytes):
             for state in sorted(wanted):
                 some = np.flatnonzero(totals[:, state, 0])
-                sums.add_sums(described[state], groups[some].tolist(), totals[some, state].tolist())
+                sums.add_sums(described[state], groups[some], totals[some, state])
         return
     if isinstance(stream, RocksDBKeyedStream):
         stream.split_keys = False

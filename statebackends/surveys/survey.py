@@ -8,12 +8,13 @@ the request names no operator, an operator that cannot be read does not hide the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -55,10 +56,21 @@ class Surveyed:
         return key_group * self.parallelism // self.max_parallelism
 
 
+@dataclass(frozen=True, slots=True)
+class ManyRows:
+    """Rows that have the same values, but for some columns."""
+
+    same: Row
+    columns: Mapping[str, Longs]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
 class SurveyPart(Protocol):
     """Unit of reading: frozen, picklable, without open files."""
 
-    def rows(self, request: TableRequest) -> Iterator[Row]:
+    def rows(self, request: TableRequest) -> Iterator[Row | ManyRows]:
         """Yield rows of the table; missing values are NULL."""
 
 
@@ -183,17 +195,16 @@ class SurveyPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all parts."""
-        rows: list[Row] = []
+        rows = _Rows(self.schema)
         planned = list(self._planned())
         with opened_ahead(read for _, part in planned if isinstance(part, ReadingPart) for read in part.reads()):
             for operator, part in planned:
                 # A part that fails has only the row with its note: the rows before the error would be incomplete.
-                rows += self._rows(operator, part)
-                while len(rows) >= self.request.batch_rows:
-                    yield to_batch(rows[: self.request.batch_rows], self.schema)
-                    rows = rows[self.request.batch_rows :]
-        if rows:
-            yield to_batch(rows, self.schema)
+                rows.add(self._rows(operator, part))
+                while rows.count >= self.request.batch_rows:
+                    yield rows.batch(self.request.batch_rows)
+        if rows.count:
+            yield rows.batch(rows.count)
 
     def _planned(self) -> Iterator[PlannedPart]:
         whole = {part for part in self.parts if isinstance(part, OperatorID)}
@@ -208,7 +219,7 @@ class SurveyPartition:
             else:
                 yield part
 
-    def _rows(self, operator: Surveyed, part: SurveyPart) -> list[Row]:
+    def _rows(self, operator: Surveyed, part: SurveyPart) -> list[Row | ManyRows]:
         try:
             return list(part.rows(self.request))
         except SavepointError as error:
@@ -217,6 +228,31 @@ class SurveyPartition:
             return [operator.row(note=str(error))]
 
 
-def to_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+class _Rows:
+    """Rows that are not yielded yet, by column."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.columns: dict[str, list[Any]] = {field.name: [] for field in schema}
+        self.count = 0
+
+    def add(self, found: Iterable[Row | ManyRows]) -> None:
+        """Add rows; values of other columns than the table's are left out."""
+        for row in found:
+            if isinstance(row, ManyRows):
+                for name, values in self.columns.items():
+                    several = row.columns.get(name)
+                    values += [row.same.get(name)] * len(row) if several is None else several.tolist()
+                self.count += len(row)
+            else:
+                for name, values in self.columns.items():
+                    values.append(row.get(name))
+                self.count += 1
+
+    def batch(self, count: int) -> pa.RecordBatch:
+        """Return the first rows, and forget them."""
+        arrays = [pa.array(self.columns[field.name][:count], field.type) for field in self.schema]
+        for values in self.columns.values():
+            del values[:count]
+        self.count -= count
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
