@@ -67,7 +67,7 @@ class CanonicalKeyedStreamWriter:
         self.prefix = 2 if max_parallelism > 128 else 1
         self.states = len(header.states)
         self._out = FramedOutput(file, len(view.getvalue()), header.compressed)
-        self._offsets = [0] * len(key_group_range)
+        self._offsets = np.zeros(len(key_group_range), np.int64)
         #: Number of entries so far, by key group.
         self.entries = np.zeros(len(key_group_range), np.int64)
         self._spool = EntrySpool(memory, spill_directory)
@@ -143,6 +143,14 @@ class CanonicalKeyedStreamWriter:
         self._write_groups(key_groups, framed, at, ends)
 
     def _write_groups(self, key_groups: Ints, framed: Bytes, at: Longs, ends: Longs) -> None:
+        filled = ends > at
+        if not self._out.compressed:
+            first = self._out.begin()
+            self._offsets[key_groups[filled] - self.key_group_range.start] = first + at[filled]
+            self._out.write(framed.data)
+            self._out.end()
+            self._key_group = int(key_groups[-1])
+            return
         for key_group, low, high in zip(key_groups.tolist(), at.tolist(), ends.tolist(), strict=True):
             if high > low:
                 self._offsets[key_group - self.key_group_range.start] = self._out.begin()
@@ -210,7 +218,7 @@ class CanonicalKeyedStreamWriter:
         self._close()
         self._spool.close()
         self._out.flush()
-        return KeyGroupRangeOffsets(self.key_group_range, tuple(self._offsets))
+        return KeyGroupRangeOffsets(self.key_group_range, tuple(self._offsets.tolist()))
 
     def close(self) -> None:
         """Release temporary files; nothing more is written."""

@@ -230,7 +230,9 @@ class Division:
     def key_groups(self, side: int, remainders: range) -> set[int]:
         """Return the key groups of an input with some remainders."""
         number = self.max_parallelisms[side] or 0
-        return {group for remainder in remainders for group in range(remainder, number, self.modulus)}
+        key_groups = np.arange(number)
+        wanted = np.isin(key_groups % self.modulus, np.arange(remainders.start, remainders.stop))
+        return set(key_groups[wanted].tolist())
 
     def sizes(self, side: int, of_key_groups: Longs) -> Longs:
         """Return the bytes per remainder from those per key group."""

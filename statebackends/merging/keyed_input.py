@@ -167,7 +167,7 @@ class OpenInput:
 
 
 def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:
-    return any(group in key_group_range for group in key_groups)
+    return not frozenset(key_group_range).isdisjoint(key_groups)
 
 
 #: Files are compared alone only if common ones have at least this part of the bytes of the others: 1 / LEAST_COMMON.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -134,11 +135,11 @@ def _evened(serializer: TypeSerializer) -> TypeSerializer:
     Every class records the subclasses that it met in a field of its superclass, so that the same field would be two
     columns.
     """
-    changed = {
-        attribute.name: value
-        for attribute in fields(serializer)
-        if (value := _even_part(getattr(serializer, attribute.name))) is not getattr(serializer, attribute.name)
-    }
+    changed = {}
+    for name in _attributes(type(serializer)):
+        part = getattr(serializer, name)
+        if not isinstance(part, str) and (value := _even_part(part)) is not part:
+            changed[name] = value
     evened = replace(serializer, **changed) if changed else serializer
     if not isinstance(evened, PojoSerializer) or not evened.subclasses:
         return evened
@@ -150,6 +151,12 @@ def _evened(serializer: TypeSerializer) -> TypeSerializer:
         known = same.get(key, member)
         same[key] = None if known is None else _united(known, member)
     return _with_fields(evened, {key: member for key, member in same.items() if member is not None})
+
+
+@cache
+def _attributes(kind: type[TypeSerializer]) -> tuple[str, ...]:
+    """Return the names of the fields of a class of serializers: most have no parts, and there may be 2,000 states."""
+    return tuple(attribute.name for attribute in fields(kind))
 
 
 def _even_part(part: Any) -> Any:

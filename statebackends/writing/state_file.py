@@ -272,8 +272,9 @@ class BaseState:
 
     def key_groups(self, new: range) -> set[int]:
         """Return the key groups that can have keys of some new key groups."""
-        remainders = {group % self.division.modulus for group in new}
-        return {group for one in remainders for group in self.division.key_groups(0, range(one, one + 1))}
+        modulus, old = self.division.modulus, np.arange(self.division.max_parallelisms[0] or 0)
+        wanted = np.isin(old % modulus, np.arange(new.start, new.stop) % modulus)
+        return set(old[wanted].tolist())
 
     def regrouped(self, chunk: EntryChunk, new: range) -> EntryChunk:
         """Return the entries with keys in some new key groups, computed from the keys if they are other ones."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 
 from tests.benchmarks import data
 from tests.benchmarks.measure import Figure, measured, of_times
@@ -147,32 +148,111 @@ MOST_GROUPS = 32_768
 
 
 def key_groups(run: Run) -> Iterator[Figure]:
-    """Read, survey and compare 100,000 keys in 32,768 key groups, without Spark, beside the same keys in 128."""
+    """Use 100,000 keys in 32,768 key groups with every verb, without Spark, beside the same keys in 128."""
     import pyspark_savepoint
 
     keys = min(run.keys, 100_000)
+    rows = _numbers(keys, ("key", "total", "count"))
 
-    def verbs(count: int) -> dict[str, Callable[[], Any]]:
+    def verbs(count: int) -> Verbs:
         old, new = (
-            data.write_savepoint(run.path(f"{name}-{count}"), "long", keys, max_parallelism=count)
+            data.write_savepoint(run.path(f"{name}-{count}/savepoint"), "long", keys, max_parallelism=count)
             for name in ("old", "new")
         )
         return {
             "read": lambda: list(pyspark_savepoint.open(old).keyed_state(data.UID).batches()),
-            "sizes": lambda: pyspark_savepoint.open(old).sizes().to_arrow(),
-            "verify": lambda: pyspark_savepoint.open(old).verify().to_arrow(),
-            "diff": lambda: pyspark_savepoint.open(old).diff(pyspark_savepoint.open(new)).to_arrow(),
+            **_verbs(old, new, run.path("target")),
+            "remove_keys": _to(run, lambda: pyspark_savepoint.open(old).remove_keys(data.UID, [5])),
+            "write": _to(
+                run, lambda: pyspark_savepoint.create(max_parallelism=count).with_operator("a", rows, key="key")
+            ),
         }
 
-    few, many = verbs(GROUPS), verbs(MOST_GROUPS)
-    for name in many:
-        base, figure = (
-            measured(f"`{name}`, {MOST_GROUPS:,} key groups", each[name], runs=run.runs) for each in (few, many)
-        )
-        assert base.processor is not None
+    yield from _each(run, verbs(MOST_GROUPS), verbs(GROUPS), f"{MOST_GROUPS:,} key groups", MOST_GROUPS - GROUPS)
+
+
+def elements(run: Run) -> Iterator[Figure]:
+    """Use an operator's list state of 1,000,000 LONG elements with every verb, without Spark."""
+    import pyspark_savepoint
+
+    count = min(run.keys, 1_000_000)
+    base = data.write_savepoint(run.path("base"), "long", 100)
+
+    def with_elements(changed: int) -> Any:
+        numbers = np.arange(count) + (np.arange(count) % 100 == 3) * changed
+        return pyspark_savepoint.open(base).with_list_state(data.UID, "list", pa.table({"value": pa.array(numbers)}))
+
+    old, new = run.path("old/savepoint"), run.path("new/savepoint")
+    for changed, path in enumerate((old, new)):
+        with_elements(changed).write(path)
+    verbs = {
+        "read": lambda: list(pyspark_savepoint.open(old).list_state(data.UID, "list").batches()),
+        **_verbs(old, new, run.path("target")),
+        "write": _to(run, lambda: with_elements(0)),
+    }
+    yield from _each(run, verbs, {}, f"{count:,} elements", count)
+
+
+def many_states(run: Run) -> Iterator[Figure]:
+    """Use an operator of 2,000 value states and 50 keys with every verb, without Spark."""
+    import pyspark_savepoint
+
+    count, old, new = 2_000, run.path("old/savepoint"), run.path("new/savepoint")
+    rows = _numbers(50, ("key", *(f"state-{number}" for number in range(count))))
+    for path in (old, new):
+        pyspark_savepoint.create(max_parallelism=GROUPS).with_operator(data.UID, rows, key="key").write(path)
+    verbs = {
+        "read": lambda: list(pyspark_savepoint.open(old).keyed_state(data.UID).batches()),
+        **_verbs(old, new, run.path("target")),
+        "write": _to(run, lambda: pyspark_savepoint.create(max_parallelism=GROUPS).with_operator("a", rows, key="key")),
+    }
+    yield from _each(run, verbs, {}, f"{count:,} states", count)
+
+
+Verbs = dict[str, Callable[[], Any]]
+
+
+def _verbs(old: Path, new: Path, target: Path) -> Verbs:
+    """Return verbs that look at whole snapshots, without Spark, and erase a key. No folder holds both."""
+    import pyspark_savepoint
+
+    def erase() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        pyspark_savepoint.open(old).erase([5], to=target)
+
+    return {
+        "sizes": lambda: pyspark_savepoint.open(old).sizes().to_arrow(),
+        "verify": lambda: pyspark_savepoint.open(old).verify().to_arrow(),
+        "diff": lambda: pyspark_savepoint.open(old).diff(pyspark_savepoint.open(new)).to_arrow(),
+        "dry run of erase": lambda: pyspark_savepoint.open(old).erase([5], dry_run=True),
+        "erase": erase,
+    }
+
+
+def _to(run: Run, changed: Callable[[], Any]) -> Callable[[], None]:
+    """Return work that writes a changed savepoint."""
+    target = run.path("written/savepoint")
+
+    def write() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        changed().write(target)
+
+    return write
+
+
+def _numbers(rows: int, columns: Sequence[str]) -> pa.Table:
+    return pa.table({column: pa.array(np.arange(rows)) for column in columns})
+
+
+def _each(run: Run, verbs: Verbs, without: Verbs, what: str, count: int) -> Iterator[Figure]:
+    """Measure verbs, and name the processor time for each of some things, beyond that of the same verbs without."""
+    for name, verb in verbs.items():
+        base = measured(name, without[name], runs=run.runs).processor if name in without else (0.0, 0.0)
+        figure = measured(f"`{name}`, {what}", verb, runs=run.runs)
+        assert base is not None
         assert figure.processor is not None
-        a_group = (figure.processor[1] - base.processor[1]) / (MOST_GROUPS - GROUPS) * 1e6
-        yield replace(figure, name=f"{figure.name}: {a_group:.1f} microseconds of the processor for each")
+        each = (figure.processor[1] - base[1]) / count * 1e6
+        yield replace(figure, name=f"{figure.name}: {each:.2f} microseconds of the processor for each")
 
 
 # -- four times as many keys -----------------------------------------------------------------------------------------
@@ -644,6 +724,8 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "whole": whole,
     "listing": listing,
     "key-groups": key_groups,
+    "elements": elements,
+    "many-states": many_states,
     "large": large,
     "scale": scale,
     "changes": changes,
