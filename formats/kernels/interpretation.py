@@ -1,12 +1,13 @@
 """Small inputs need no compiled kernel: it is interpreted, and compiled once that would take longer.
 
-Compiling a kernel takes 0.2 to 9 s of the processor, once per machine; interpreting it takes a hundred times as long as
-the compiled one, which for a savepoint of some thousand entries is less than a second. Both run the same definition:
+Compiling a kernel takes 0.1 to 2.5 s of the processor, once per machine; interpreting it takes a hundred times as long
+as the compiled one, which for a savepoint of some thousand entries is less than a second. Both run the same definition:
 an interpreted kernel is the Python function that numba would compile, with its helpers as Python functions, too.
 
-A process interprets until it has spent :data:`PROCESS_SECONDS` on it. A call is interpreted only if its arrays are
-small, and it is given up when its loops have too many rounds, since the work of a damaged or malicious snapshot may
-exceed its size: the arrays are restored, and the call is repeated with the compiled kernel.
+A process interprets until it has spent :data:`PROCESS_SECONDS` on it, or on one kernel what compiling that one would
+take, about which its size tells. A call is interpreted only if its arrays are small, and it is given up when its loops
+have too many rounds, since the work of a damaged or malicious snapshot may exceed its size: the arrays are restored,
+and the call is repeated with the compiled kernel.
 
 Before numpy 2 every call is compiled: there ``np.uint64(1) + 1`` is a float, so that Python functions would compute
 other values than compiled ones do (NEP 50).
@@ -35,11 +36,14 @@ KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
 
 #: The most elements of all arrays of a call that is interpreted, and the most rounds of its loops.
 MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
-#: Seconds of the processor after which one kernel, and after which all kernels of this process are compiled.
-KERNEL_SECONDS, PROCESS_SECONDS = 1.0, 2.0
+#: Seconds of the processor after which all kernels of this process are compiled.
+PROCESS_SECONDS = 2.0
+#: Seconds of compiling for each byte of Python's code of a kernel and its helpers (14 kernels: 0.08 to 0.48 ms), of
+#: importing numba, and of a round of a loop that is interpreted.
+BYTE_SECONDS, NUMBA_SECONDS, ROUND_SECONDS = 0.0003, 0.5, 4e-6
 #: The same for kernels that only need to be loaded, because there is a file with their compiled form: the first one
-#: takes as long, as that imports llvmlite.
-CACHED_SECONDS = 0.05
+#: takes as long, as that imports llvmlite. A call with more elements than these may take as long by itself.
+CACHED_SECONDS, CACHED_ELEMENTS = 0.05, 1 << 15
 
 #: Seconds of compiling after which a line says so.
 SILENT_SECONDS = 1.0
@@ -98,27 +102,38 @@ class Kernel:
         self.compiled = compiled
         self.in_cache = in_cache
         self.seconds = 0.0
+        self._compiling: float | None = None
 
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
         """Return what is to be called with these arguments."""
         return self._interpreted if self._is_small(arguments) else self.compiled(*arguments)
 
+    @property
+    def left(self) -> float:
+        """Return the seconds for which interpreting is still cheaper than compiling."""
+        if self._compiling is None:  # not before: a kernel may call others that are defined after it
+            self._compiling = BYTE_SECONDS * code_size(self.function)
+        return self._compiling + (0.0 if "numba" in sys.modules else NUMBA_SECONDS) - self.seconds
+
     def _is_small(self, arguments: tuple[Any, ...]) -> bool:
         if spending.form:
             return spending.form == INTERPRETED
-        if spending.seconds >= PROCESS_SECONDS or self.seconds >= KERNEL_SECONDS:
+        if spending.seconds >= PROCESS_SECONDS or self.left <= 0:
             return False
-        if sum(array.size for array in arguments if isinstance(array, np.ndarray)) > MOST_ELEMENTS:
+        elements = sum(array.size for array in arguments if isinstance(array, np.ndarray))
+        if elements > MOST_ELEMENTS:
             return False
-        return spending.seconds < CACHED_SECONDS or not self.in_cache(arguments)
+        costs_little = spending.seconds < CACHED_SECONDS and elements <= CACHED_ELEMENTS
+        return costs_little or not self.in_cache(arguments)
 
     def _interpreted(self, *arguments: Any) -> Any:
         arrays = [array for array in arguments if isinstance(array, np.ndarray) and array.flags.writeable]
         before = [array.copy() for array in arrays]
         start = time.thread_time()
+        rounds = min(MOST_ROUNDS, int(self.left / ROUND_SECONDS))
         try:
             # Numbers wrap around in silence, as compiled ones do.
-            with counted(sys.maxsize if spending.form == INTERPRETED else MOST_ROUNDS), np.errstate(all="ignore"):
+            with counted(sys.maxsize if spending.form == INTERPRETED else rounds), np.errstate(all="ignore"):
                 return as_compiled(python_form(self.function)(*arguments))
         except TooLongError:
             for array, content in zip(arrays, before, strict=True):
@@ -145,6 +160,17 @@ def as_compiled(result: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(map(as_compiled, result))
     return result.item() if isinstance(result, np.generic) else result
+
+
+def code_size(function: Any, known: set[Any] | None = None) -> int:
+    """Return the bytes of Python's code of a kernel's function, and of all that it calls, each once."""
+    known = set() if known is None else known
+    if function in known:
+        return 0
+    known.add(function)
+    code = function.__code__
+    called = (function.__globals__.get(name) for name in code.co_names)
+    return len(code.co_code) + sum(code_size(one.py_func, known) for one in called if hasattr(one, "py_func"))
 
 
 _python_forms: dict[Any, Any] = {}

@@ -169,7 +169,7 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
     spending.form = ""
     monkeypatch.setattr(interpretation, "spending", spending)
     cached = False
-    kernel = Kernel(np.sum, lambda *_: "compiled", lambda _: cached)
+    kernel = Kernel(numbers.write_fixed.py_func, lambda *_: "compiled", lambda _: cached)
 
     def form(elements: int = 10) -> str:
         chosen = kernel(np.zeros(elements, np.uint8), 3)
@@ -181,7 +181,13 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
     assert form() == "interpreted"
     cached = True
     assert form() == "compiled"
-    cached, kernel.seconds = False, interpretation.KERNEL_SECONDS
+    assert form(interpretation.CACHED_ELEMENTS + 1) == "compiled"
+    spending.seconds = 0.0
+    assert form() == "interpreted"
+    assert form(interpretation.CACHED_ELEMENTS + 1) == "compiled"
+    cached, kernel.seconds = False, 0.9 * kernel.left
+    assert form() == "interpreted"
+    kernel.seconds += kernel.left
     assert form() == "compiled"
     kernel.seconds, spending.seconds = 0.0, interpretation.PROCESS_SECONDS
     assert form() == "compiled"
