@@ -89,7 +89,7 @@ class _Kernel:
         self.py_func = function
         self.compiled_here = 0
         self.choice = Kernel(function, self.compiled, self.is_cached)
-        self._last: Loaded | None = None
+        self._last: Callable[..., Any] | None = None
         self._by_signature: dict[Signature, Loaded] = {}
         self._lock = threading.RLock()
 
@@ -106,7 +106,7 @@ class _Kernel:
                 return result
         form = self.choice(*arguments)
         if isinstance(form, Loaded):
-            self._last = form
+            self._last = form.call
         return form(*arguments)
 
     def compiled(self, *arguments: Any) -> Callable[..., Any]:

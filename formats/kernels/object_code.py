@@ -179,9 +179,7 @@ class Loaded:
         self._types_at = ctypes.addressof(self._types)
         codes = "".join("Q" if each.startswith(ARRAY) else {"?": "q"}.get(each, each) for each in flat)
         self._pack = struct.Struct(f"=QQ{codes}").pack
-        self._arrays = tuple(isinstance(each, str) and each.startswith(ARRAY) for each in signature.arguments)
-        self._has_tuples = any(isinstance(each, tuple) for each in signature.arguments)
-        self._out = ctypes.c_int64 * max(len(self.results), 1)
+        self.call = self._calling()
 
     def takes(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether the arrays have the very types that the entry compares with."""
@@ -200,26 +198,46 @@ class Loaded:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the kernel."""
-        words: Any = [id(each) if is_array else each for each, is_array in zip(arguments, self._arrays, strict=True)]
-        if self._has_tuples:
-            words = _flat(words)
-        out = self._out()
-        try:
-            packed = self._pack(ctypes.addressof(out), self._types_at, *words)
-        except (struct.error, TypeError):
-            return NotImplemented
-        status = self._entry(packed)
-        if status:
-            if status == OTHER_TYPES:
-                return NotImplemented
-            raise IndexError("a kernel used an index that is out of bounds")
-        results = self.results
-        if not results:
-            return None
-        if results == "q":
-            return out[0]
-        numbers = tuple(map(_number, results, out))
-        return numbers if len(results) > 1 else numbers[0]
+        return self.call(*arguments)
+
+    def _calling(self) -> Any:
+        """Return a function that calls the kernel, made for the signature: some calls are for single keys.
+
+        It takes 0.3 microseconds, and 0.7 if it looked at the kind of each argument.
+        """
+        one, names = len(self.results) == 1, [f"a{number}" for number in range(len(self.signature.arguments))]
+        words = ", ".join(map(_word, names, self.signature.arguments))
+        value = "number(results, out.value)" if one else "tuple(map(number, results, out))"
+        plain = {"": "None", "q": "out.value"}.get(self.results, value)
+        text = f"""
+def call({", ".join(names)}):
+    {"out = new()" if self.results else ""}
+    try:
+        status = entry(pack({"addressof(out)" if self.results else "0"}, types, {words}))
+    except (struct_error, TypeError):
+        return NotImplemented
+    return failed(status) if status else {plain}
+"""
+        known: dict[str, Any] = {
+            "new": ctypes.c_int64 if one else ctypes.c_int64 * len(self.results), "addressof": ctypes.addressof,
+            "entry": self._entry, "pack": self._pack, "types": self._types_at, "struct_error": struct.error,
+            "failed": _failed, "number": _number, "results": self.results,
+        }  # fmt: skip
+        exec(text, known)  # noqa: S102 (made of the numbers and kinds of arguments alone)
+        return known["call"]
+
+
+def _word(name: str, kind: Any) -> str:
+    """Return what is packed for an argument."""
+    if isinstance(kind, tuple):
+        return ", ".join(_word(f"{name}[{place}]", each) for place, each in enumerate(kind))
+    return f"id({name})" if kind.startswith(ARRAY) else name
+
+
+def _failed(status: int) -> Any:
+    if status == OTHER_TYPES:
+        return NotImplemented
+    raise IndexError("a kernel used an index that is out of bounds")
 
 
 def _flat(arguments: Any) -> Any:
