@@ -16,9 +16,10 @@ a ``Decimal`` are decimals of at most 38 digits, and strings beyond that.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,9 @@ class _Encoder:
     done: dict[int, bytes] = field(default_factory=dict)
 
     def encode(self, value: Any, depth: int) -> bytes:
+        plain = PLAIN.get(type(value))
+        if plain is not None:
+            return plain(value)
         if isinstance(value, (list, tuple, dict)):
             return self._container(value, depth)
         return _scalar(value)
@@ -128,7 +132,8 @@ class _Encoder:
         return b"".join([bytes([header]), _number(len(values), 4 if large else 1), _numbers(offsets, width), body])
 
     def _object(self, fields: Mapping[str, Any], depth: int) -> bytes:
-        keys = sorted(fields, key=_java_order)
+        # Java's order of strings is Python's, but for what UTF-16 needs two units for.
+        keys = sorted(fields) if "".join(fields).isascii() else sorted(fields, key=_java_order)
         ids = [self.ids.setdefault(key, len(self.ids)) for key in keys]
         offsets, body = self._join([fields[key] for key in keys], depth)
         large = len(keys) > 255
@@ -148,13 +153,25 @@ class _Encoder:
 
     def metadata(self) -> bytes:
         """Return the metadata: the keys in the order of their ids."""
-        texts = [_utf8(key) for key in self.ids]
-        offsets = [0]
-        for text in texts:
-            offsets.append(offsets[-1] + len(text))
-        width = _width(max(offsets[-1], len(texts)))
-        header = bytes([1 | (width - 1) << 6])
-        return b"".join([header, _number(len(texts), width), _numbers(offsets, width), *texts])
+        keys = tuple(self.ids)
+        if len(keys) <= FEW_KEYS and sum(map(len, keys)) <= SHORT_KEYS:
+            return _known_metadata(keys)
+        return _metadata(keys)
+
+
+def _metadata(keys: Sequence[str]) -> bytes:
+    texts = [_utf8(key) for key in keys]
+    offsets = [0]
+    for text in texts:
+        offsets.append(offsets[-1] + len(text))
+    width = _width(max(offsets[-1], len(texts)))
+    header = bytes([1 | (width - 1) << 6])
+    return b"".join([header, _number(len(texts), width), _numbers(offsets, width), *texts])
+
+
+#: Keys whose metadata is kept, for the values of a column have mostly the same: as many, of so many characters in all.
+FEW_KEYS, SHORT_KEYS = 64, 2048
+_known_metadata = lru_cache(256)(_metadata)
 
 
 def _scalar(value: Any) -> bytes:
@@ -183,6 +200,8 @@ def _scalar(value: Any) -> bytes:
 
 
 def _integer(value: int) -> bytes:
+    if -128 <= value < 128:
+        return bytes((INT8 << 2, value & 0xFF))
     for kind, code, bits in ((INT8, "<Bb", 7), (INT16, "<Bh", 15), (INT32, "<Bi", 31), (INT64, "<Bq", 63)):
         if -(1 << bits) <= value < 1 << bits:
             return struct.pack(code, kind << 2, value)
@@ -240,4 +259,18 @@ def _number(number: int, width: int) -> bytes:
 
 
 def _numbers(numbers: Sequence[int], width: int) -> bytes:
+    if width == 1:
+        return bytes(numbers)
     return b"".join(_number(number, width) for number in numbers)
+
+
+#: How values of the usual types are written; those of others, and of subclasses, are asked what they are.
+PLAIN: dict[type, Callable[[Any], bytes]] = {
+    type(None): lambda _: _NOTHING,
+    bool: lambda value: _YES if value else _NO,
+    int: _integer,
+    float: lambda value: _DOUBLE(DOUBLE << 2, value),
+    str: _text,
+}
+_NOTHING, _YES, _NO = (bytes([kind << 2]) for kind in (NULL, TRUE, FALSE))
+_DOUBLE = struct.Struct("<Bd").pack
