@@ -264,13 +264,12 @@ def _numbers(numbers: Sequence[int], width: int) -> bytes:
     return b"".join(_number(number, width) for number in numbers)
 
 
+_DOUBLE = struct.Struct("<Bd").pack
 #: How values of the usual types are written; those of others, and of subclasses, are asked what they are.
 PLAIN: dict[type, Callable[[Any], bytes]] = {
-    type(None): lambda _: _NOTHING,
-    bool: lambda value: _YES if value else _NO,
+    type(None): lambda _: bytes((NULL << 2,)),
+    bool: lambda value: bytes(((TRUE if value else FALSE) << 2,)),
     int: _integer,
     float: lambda value: _DOUBLE(DOUBLE << 2, value),
     str: _text,
 }
-_NOTHING, _YES, _NO = (bytes([kind << 2]) for kind in (NULL, TRUE, FALSE))
-_DOUBLE = struct.Struct("<Bd").pack
