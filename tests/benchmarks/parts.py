@@ -255,6 +255,56 @@ def _each(run: Run, verbs: Verbs, without: Verbs, what: str, count: int) -> Iter
         yield replace(figure, name=f"{figure.name}: {each:.2f} microseconds of the processor for each")
 
 
+# -- generic types ---------------------------------------------------------------------------------------------------
+
+#: What is read of Kryo 5, each with a data set of real Flink 2.3.0 that has values of it, and whose own classes.
+OF_KRYO = {
+    "UUID": "kryo-uuid",
+    "Optional": "kryo-optional",
+    "ZonedDateTime": "kryo-zoned-date-time",
+    "Object": "kryo-object",
+    "ArrayList of three": "kryo-array-list",
+    "HashMap of two": "kryo-hash-map",
+    "own class of nine fields": "kryo-u-simple",
+}
+
+
+def kryo(run: Run) -> Iterator[Figure]:
+    """Decode 100,000 values of generic types, and of pickled dictionaries, without Spark: one column each."""
+    import pickle
+
+    from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+    from pyspark_savepoint.formats.data_view import DataInputView
+    from pyspark_savepoint.formats.pickle_walker import decode_pyflink
+    from pyspark_savepoint.formats.serializers.base import UnknownPayloads
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.formats.serializers.registry import snapshot_reader
+    from tests.data import unpacked
+
+    count, folder = min(run.keys, 100_000), unpacked() / "migration"
+    classes = JobClasses((str(folder / "classes"),))
+    known = json.loads((folder / "bytes-2.3.0.json").read_text())
+    columns: dict[str, Callable[[], Any]] = {}
+    for name, case in OF_KRYO.items():
+        snapshot = DataInputView(bytes.fromhex(known[case]["snapshot"]))
+        serializer = snapshot_reader(snapshot, UnknownPayloads(classes=classes)).versioned()
+        values = [bytes.fromhex(value) for value in known[case]["values"]]
+        rows = [values[row % len(values)] for row in range(count)]
+
+        def decode(serializer: Any = serializer, rows: list[bytes] = rows) -> None:
+            serializer.decode(Cursors.over(rows, options=DecodeOptions(kryo=5)))
+
+        columns[f"{name}, Kryo"] = decode
+    pickled = pa.array([pickle.dumps({"user": f"u-{row}", "count": row, "tags": ["a", "b"]}) for row in range(count)])
+    columns["dict of three, pickled, as VARIANT"] = lambda: decode_pyflink(pickled)
+    for name, work in columns.items():
+        figure = measured(name, work, runs=run.runs)
+        assert figure.processor is not None
+        yield replace(
+            figure, name=f"{name}: {figure.processor[1] / count * 1e6:.1f} microseconds of the processor a value"
+        )
+
+
 # -- four times as many keys -----------------------------------------------------------------------------------------
 
 
@@ -647,7 +697,7 @@ WITH_CODE = {("read", 200_000): 0.5, ("write", 200_000): 0.5}
 def first_use(run: Run) -> Iterator[Figure]:
     """Use it on a machine without compiled kernels: seconds of the processor beyond those of a trivial source."""
     code = run.path("code.zip")
-    warm_up = [sys.executable, "-m", "pyspark_savepoint", "warm-up", "--to", str(code)]
+    warm_up = [sys.executable, "-m", "pyspark_savepoint", "warm-up", "--file", str(code)]
     subprocess.run(warm_up, capture_output=True, check=True)
     uses = [(use, aim, None) for use, aim in FIRST_USES.items()] + [(use, aim, code) for use, aim in WITH_CODE.items()]
     for (use, keys), aim, shipped in uses:
@@ -673,7 +723,7 @@ def _used_first(
 ) -> tuple[float, float, float]:
     """Return seconds, and those of the processor of Java and of Python, of a use with an empty home and cache.
 
-    ``code`` is what ``warm-up --to`` made on another machine. Bytecode of the package may be kept, since pip writes it
+    ``code`` is what ``warm-up --file`` made on another machine. Bytecode of the package may be kept, since pip writes it
     when it installs.
     """
     with tempfile.TemporaryDirectory(dir=run.folder) as room:
@@ -736,6 +786,7 @@ PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {
     "key-groups": key_groups,
     "elements": elements,
     "many-states": many_states,
+    "kryo": kryo,
     "large": large,
     "scale": scale,
     "changes": changes,
