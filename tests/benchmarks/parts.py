@@ -723,7 +723,7 @@ def _used_first(
 ) -> tuple[float, float, float]:
     """Return seconds, and those of the processor of Java and of Python, of a use with an empty home and cache.
 
-    ``code`` is what ``warm-up --file`` made on another machine. Bytecode of the package may be kept, since pip writes it
+    ``code`` is what ``warm-up --file`` made on another machine. Bytecode of the package may be kept: pip writes it
     when it installs.
     """
     with tempfile.TemporaryDirectory(dir=run.folder) as room:
