@@ -113,6 +113,8 @@ def test_what_verbs_return_is_one_short_line() -> None:
         (savepoint.migrate("2.3"), "migration to Flink 2.3: check(), write(path)"),
         (savepoint.plot, "growth(folder)"),
         (savepoint.verify(), "columns (operator_uid,"),
+        (savepoint.diff(savepoint), "columns (operator_uid,"),
+        (pyspark_savepoint.open_history(SHOP.parent), "1 snapshot, checkpoints 1 to 1"),
         (source, "rows (id, at)"),
         (keyed, "rows (id, at) by id"),
         (windows, "in windows of TumblingEventTimeWindows"),

@@ -1290,6 +1290,7 @@ class CommandParser(argparse.ArgumentParser):
     """Parser whose errors are raised, as one message."""
 
     def error(self, message: str) -> NoReturn:
+        message = re.sub(r"argument (\S+): invalid int value: ('.*')", r"\1 is \2, expected a whole number", message)
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         close = nearest(choice[1], re.findall(r"[\w-]+", choice[2])) if choice else []
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
@@ -1443,11 +1444,20 @@ def _shown(known: Argument) -> str:
     return f"{names} {takes}".strip()
 
 
+#: Options that commands set from their arguments.
+OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname", "plan"})
+
+
 def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give."""
     given = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""
     options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
+    for name in options:
+        if name.replace("_", "").casefold() in OWN_OPTIONS:
+            raise UsageError(
+                f"--option does not take {name}: an argument of the command says it", remedy="leave it out"
+            )
     stores = dict(_pair(text, "--storage-option", "region=eu-west-1") for text in arguments.storage_option)
     if stores:
         options["storageOptions"] = stores

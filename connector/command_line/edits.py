@@ -47,6 +47,7 @@ from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
+from pyspark_savepoint.statebackends.writing.planning.kept_states import KINDS
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
     DEFAULT_FLINK_VERSION,
@@ -530,6 +531,8 @@ class _Given:
         rows = rows_of_file(path, arguments.format, known)
         expect_columns(rows, key, "--key", path)
         expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
+        expect_columns(rows, [_kind_pair(text)[0] for text in arguments.kind], "--kind", path)
+        expect_columns(rows, _listed(arguments.ttl), "--ttl", path)
         return cls(arguments, rows, table, key, frozenset(one.name for one in states))
 
     def counted(self, base: LocalSavepoint, operator: OperatorPlan) -> dict[str, RowCounts]:
@@ -620,7 +623,8 @@ class _Given:
             )
         wanted = [self.arguments.state] if self.arguments.state is not None else self.states
         missing = [name for name in wanted if name not in self.replaced]
-        if missing:
+        timers = {one.service for one in with_states(savepoint.plan.operator(uid)).of_kind(TIMER_QUEUES)}
+        if missing and missing[0] not in timers:
             raise StateNotFoundError(
                 f"the operator has no state {missing[0]!r} to update",
                 operator=uid,
@@ -661,6 +665,9 @@ class _Given:
                 continue
             counts = self.counts.get(one.name)
             note = None
+            if counts is not None and counts.removed > 0 and self.upserts:
+                rows = "row has" if counts.removed == 1 else "rows have"
+                note = f"{numbered(counts.removed, counts.unit)} whose {rows} no value: the state goes"
             if counts is not None and counts.dropped > 0 and not self.upserts:
                 note = f"{counts.loss} go"
                 if not getattr(self.arguments, "replace", False):
@@ -706,8 +713,11 @@ def type_pair(text: str) -> tuple[str, str]:
 
 def _kind_pair(text: str) -> tuple[str, str]:
     name, equals, kind = text.partition("=")
-    if not equals or not name or not kind:
-        raise UsageError("--kind takes COLUMN=KIND", expected="such as totals=reducing", found=repr(text))
+    if not equals or not name or kind.upper() not in KINDS:
+        kinds = ", ".join(sorted(map(str.lower, KINDS)))
+        raise UsageError(
+            "--kind takes COLUMN=KIND", expected=f"one of {kinds}, such as totals=reducing", found=repr(text)
+        )
     return name, kind
 
 

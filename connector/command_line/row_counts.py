@@ -41,6 +41,11 @@ class RowCounts:
         return self.before - self.updated + self.given
 
     @property
+    def removed(self) -> int:
+        """How many keys have a row without a value, which takes the state from them."""
+        return self.updated - self.kept
+
+    @property
     def dropped(self) -> int:
         """How many keys would go if the state had the rows alone."""
         return self.before - self.kept

@@ -59,6 +59,9 @@ class RowsOfFile(LocalTable):
         """Raise the error that a value would be when the rows are written; other files than texts have none."""
 
 
+UTF_8 = "save the file as UTF-8"
+
+
 def file_form(path: Path, form: str | None) -> str:
     """Return the format of a file, by its suffix unless it is given; raise OptionError for one that has none."""
     _expect_file(path)
@@ -118,7 +121,10 @@ def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType])
             return JsonLines(path, types)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise OptionError(
-            f"the file is no {form} that can be read", path=str(path), found=str(error).splitlines()[0]
+            f"the file is no {form} that can be read",
+            path=str(path),
+            found=str(error).splitlines()[0],
+            remedy=UTF_8 if isinstance(error, UnicodeDecodeError) else "write the file again, or name its --format",
         ) from None
     raise OptionError("a file of texts has no columns", path=str(path), remedy="--format json or csv")
 
@@ -196,7 +202,9 @@ class TypedTexts(RowsOfFile):
                 elif isinstance(value, list):
                     seen[name].lists = True
         if not seen:
-            raise OptionError("the file has no rows", path=str(path))
+            raise OptionError(
+                "the file has no rows", path=str(path), remedy="a state without rows: remove takes it out"
+            )
         if len(seen) * self._count > MOST_CELLS + SPARSEST * values:
             raise OptionError(
                 "nearly all values are missing: rows have different columns",
@@ -390,7 +398,9 @@ class CsvRows(TypedTexts):
                     line += 1 + sum(text.count("\n") for text in row.values() if text)
         except pa.ArrowInvalid as error:
             raise ValueRangeError(
-                f"{self.path.name} cannot be read as CSV after line {line - 1}", found=str(error).splitlines()[0]
+                f"{self.path.name} cannot be read as CSV after line {line - 1}",
+                found=str(error).splitlines()[0],
+                remedy=UTF_8 if "invalid UTF8" in str(error) else "give each row as many columns as the header",
             ) from None
 
     def value(self, given: Any, kind: pa.DataType) -> Any:
@@ -423,5 +433,12 @@ def expect_columns(rows: RowsOfFile, names: Sequence[str], option: str, path: Pa
             raise OptionError(
                 f"{option} names {name!r}, which is no column of {path.name}",
                 found=", ".join(rows.schema.names),
-                remedy=did_you_mean(name, rows.schema.names),
+                remedy=_separated(rows.schema.names) or did_you_mean(name, rows.schema.names),
             )
+
+
+def _separated(columns: Sequence[str]) -> str | None:
+    """Return what to do with a text whose header is one column, because other signs than commas separate it."""
+    signs = {";": "semicolons", "\t": "tabs", "|": "bars"}
+    sign = next((one for one in signs if len(columns) == 1 and one in columns[0]), None)
+    return None if sign is None else f"save the file with commas between columns: it has {signs[sign]}"

@@ -141,8 +141,10 @@ def pack_compiled_code(
             env=environment, input=json.dumps(told), capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise SavepointError(
-            "compiled code could not be packed", found=(done.stderr.strip().splitlines() or ["nothing"])[-1]
+            "compiled code could not be packed",
+            found=last.removeprefix(f"{SavepointError.__module__}.SavepointError: "),
         )
     return int(done.stdout)
 

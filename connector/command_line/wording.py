@@ -73,6 +73,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "vacuum": "vacuum",
     }
 )
+SEE_CHANGES = "pyspark-savepoint changes shows them"
 #: Other phrases, and what is said instead.
 PHRASES = (
     (r"set option '(\w+)' to (\w+)", r"add option '\1' = '\2'"),
@@ -84,6 +85,20 @@ PHRASES = (
     (r" \(df\.dropDuplicates\)", ""),
     (r"\bconnector='(\w+)'", r"--connector \1"),
     (r"\breset='(\w+)'", r"--reset \1"),
+    (r"(?<![\w.])create\(max_parallelism=\.\.\.\)", "create --max-parallelism"),
+    (r"\{'key': \.\.\.\}", "--type key=TYPE"),
+    (r"options 'types', 'states' and 'ttl'", "--type, --kind and --ttl"),
+    (r"give keys, or conditions in 'where'", "--keys KEY, or --where 'UID: CONDITION'"),
+    (r"\bwhere\['([^']*)'\]", r"--where '\1: ...'"),
+    (r"\bwhere=\{'([^']*)': \.\.\.\}", r"--where '\1: CONDITION'"),
+    (r"\bverify\(\) reports", "pyspark-savepoint verify reports"),
+    (r"\bwrite\(path\) copies it", "pyspark-savepoint cp copies it"),
+    (r"table 'offsets' lists", "pyspark-savepoint offsets lists"),
+    (r"add 'readChangeFeed' = true(, or read them as a stream: spark\.readStream|; a stream has no end)", SEE_CHANGES),
+    (
+        r"'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with .*",
+        "pyspark-savepoint changes shows what changed",
+    ),
     (
         r"with_max_parallelism\(n, operators=\[\.\.\.\]\)",
         "pyspark-savepoint set-max-parallelism OLD NEW N --operators UID",
@@ -106,6 +121,8 @@ VERB = re.compile(rf"(?:call )?({OPENED})?\b(?P<verb>{VERBS})\b(?P<given>{NESTED
 CALL = re.compile(r"""option\((?P<q>["'])(?P<name>\w+)(?P=q)(?:,\s*(?:(?P<v>["'])(?P<value>.*?)(?P=v)|\.\.\.))?\)""")
 NAMED = re.compile(r"""(?:the )?option '(?P<name>\w+)'(?:,? (?:with|=) '?(?P<value>[\w*#./<>-]+)'?)?""")
 CAMEL = re.compile(r"'(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<value>\w+)'?)?")
+#: ``include_ttl=True``: an argument of a verb.
+SNAKE = re.compile(r"""(?<![\w.(])(?P<name>[a-z]+(?:_[a-z]+)+)=(?P<value>True|False)""")
 CAMEL_NAMES = frozenset(
     {*ARGUMENTS, *PLACES, "readChangeFeed", "deduplicationMode", "pyTypes", "recordTypes", "fieldNames", "keyGroups"}
 )
@@ -119,6 +136,7 @@ def worded(text: str, command: str | None) -> str:
     >>> worded("give option 'pyTypes'", "show"), worded("option('table', 'splits') shows them", "ls")
     ('give --option pyTypes=...', 'pyspark-savepoint show --table splits shows them')
     """
+    text = SNAKE.sub(lambda match: f"option('{_camel(match['name'])}', '{match['value'].lower()}')", text)
     for phrase, instead in PHRASES:
         text = re.sub(phrase, instead, text)
     if "option" in text or "'" in text:
@@ -152,7 +170,7 @@ def _arguments(command: str | None) -> frozenset[str]:
 
 def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], str]:
     def argument(match: re.Match[str]) -> str:
-        name, value = match["name"], match["value"]
+        name, value = _camel(match["name"]), match["value"]
         if camel and name not in CAMEL_NAMES:
             return match[0]
         if name in PLACES and (value is None or name in taken):
@@ -169,6 +187,11 @@ def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], 
         return f"pyspark-savepoint show --option {_quoted(name, value)}"
 
     return argument
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
 
 
 def _given(name: str, value: str) -> str:

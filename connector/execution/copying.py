@@ -116,7 +116,11 @@ def to_free_path(path: str, checkpoint_id: int | None = None) -> Staging:
     if checkpoint_id is not None and (
         isinstance(checkpoint_id, bool) or not isinstance(checkpoint_id, int) or not 0 <= checkpoint_id < 1 << 63
     ):
-        raise OptionError("a checkpoint id is a whole number from 0", found=repr(checkpoint_id))
+        raise OptionError(
+            "a checkpoint id is a whole number from 0",
+            expected="at most 9223372036854775807",
+            found=repr(checkpoint_id),
+        )
     staging = replace(Staging.at(path), checkpoint_id=checkpoint_id)
     if expect_folder(staging)[1] is not None:
         raise StateExistsError(

@@ -82,6 +82,8 @@ class Face(Generic[R, T]):
     _opening: str
     #: How rows of its tables are looked at.
     _looking: str
+    #: Its words for what shared code says.
+    _worded: Callable[[str], str]
 
     plan: SavepointPlan
     path: str | None

@@ -20,6 +20,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from pyspark_savepoint.execution.doors import in_words, of_rows
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -80,6 +81,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 
+@in_words(of_rows)
 def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:
     """Plan a write; ``layout`` is the result of ``key_by``. Errors describe why the write is not possible."""
     staging = Staging.at(request.path)

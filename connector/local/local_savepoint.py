@@ -16,6 +16,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, Self, Unpack
 
+from pyspark_savepoint.execution.doors import of_open
 from pyspark_savepoint.execution.face import own_arguments
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -127,6 +128,7 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
 
     _opening = "pyspark_savepoint.open(path)"
     _looking = "to_arrow()"
+    _worded = staticmethod(of_open)
 
     def __init__(self, path: str | None, options: Mapping[str, str], plan: SavepointPlan | None = None) -> None:
         self.path = path

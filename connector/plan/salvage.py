@@ -41,7 +41,7 @@ def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> S
         raise OptionError(
             "nothing is damaged: there is nothing to salvage",
             expected="a snapshot of which verify() reports errors",
-            remedy="write(path), or the command cp, copies it as it is",
+            remedy="write(path) copies it as it is",
         )
     damaged = {operator.identifier: damage for operator, damage in found if damage.rows}
     operators = Operators(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 from pyspark.sql import DataFrame
 
+from pyspark_savepoint.execution.doors import of_verbs
 from pyspark_savepoint.execution.face import own_arguments
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
@@ -64,6 +65,7 @@ class Savepoint(SavepointVerbs[DataFrame, DataFrame]):
 
     _opening = "Savepoint.load(spark, path)"
     _looking = "show()"
+    _worded = staticmethod(of_verbs)
 
     def __init__(
         self, spark: SparkSession, plan: SavepointPlan, path: str | None = None, options: Mapping[str, str] = NO_OPTIONS

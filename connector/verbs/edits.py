@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.execution.display import html_tree, line, text_tree
+from pyspark_savepoint.execution.doors import in_words
 from pyspark_savepoint.execution.face import Face, R, T, own_arguments, snapshot_of
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -109,7 +110,8 @@ class Edits(Face[R, T]):
             _refuse_arguments(uid, given, "no state is given, and the calls that add it have options")
             return self._planned(plan)
         if self._engine.rows(source) is not None:
-            changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
+            with in_words(self._worded):
+                changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
         elif not isinstance(source, OperatorRows):
             raise OptionError(
                 "this value cannot be the state of an operator",
@@ -672,7 +674,7 @@ class Edits(Face[R, T]):
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         operator = self.plan.operator(uid)
-        with named_as_given(uid):
+        with in_words(self._worded), named_as_given(uid):
             return self._planned(self.plan.with_changed(operator, change(operator)))
 
     # -- sources ------------------------------------------------------------------------------------------

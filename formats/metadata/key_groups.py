@@ -197,6 +197,12 @@ def check_parallelism(max_parallelism: int, parallelism: int) -> None:
     """Raise OptionError unless 1 <= parallelism <= max parallelism <= 32768."""
     if type(max_parallelism) is not int:
         raise OptionError("max parallelism is a whole number", expected="such as 256", found=repr(max_parallelism))
+    if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        raise OptionError(
+            "the max parallelism is out of range",
+            expected=f"1 to {UPPER_BOUND_MAX_PARALLELISM}",
+            found=max_parallelism,
+        )
     if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise OptionError(
             "the parallelism is out of range",

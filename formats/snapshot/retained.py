@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyspark_savepoint.formats.errors import SavepointError, SnapshotNotFoundError
+from pyspark_savepoint.formats.errors import SavepointError, SnapshotNotFoundError, StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.io.local_files import real_path
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo
@@ -76,7 +76,10 @@ def retained(path: str, reached: Callable[[str], str] = str) -> Retained:
     """
     filesystem, folder = locate(path)
     if isinstance(filesystem, LocalFileSystem):
-        folder = path = real_path(folder)
+        try:
+            folder = path = real_path(folder)
+        except StateFileNotFoundError:
+            raise SnapshotNotFoundError("there is no folder at this path", path=folder) from None
         info = filesystem.info(folder)
         if info is None or not info.is_directory:
             raise SnapshotNotFoundError("there is no folder at this path", path=folder)

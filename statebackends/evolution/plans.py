@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.shapes import Column
+from pyspark_savepoint.statebackends.model.compiled_plan import problem_of
 
 NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_([0-9]{1,6})")
 FUNCTION = re.compile(r"\$(\$?[A-Za-z0-9_ ]+|[^$]+)\$[0-9]+")
@@ -281,5 +282,5 @@ def refusing(argument: str) -> Iterator[None]:
         raise OptionError(
             f"argument '{argument}' is not a compiled plan, or not all of one",
             expected=WHAT,
-            found=f"{type(error).__name__}: {error}"[:300],
+            found=problem_of(error)[:300],
         ) from None

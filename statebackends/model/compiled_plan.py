@@ -284,8 +284,23 @@ def _refusing() -> Iterator[None]:
         raise OptionError(
             "option 'fieldNames' is not a compiled plan",
             expected="what COMPILE PLAN writes, with 'nodes' and 'edges'",
-            found=f"{type(error).__name__}: {error}"[:200],
+            found=problem_of(error)[:200],
         ) from None
+
+
+def problem_of(error: Exception) -> str:
+    """Return what is wrong with a plan that is not as Flink writes it, from the error of reading it.
+
+    >>> problem_of(KeyError("nodes")), problem_of(ValueError("Expecting value: line 1 column 1 (char 0)"))
+    ("no 'nodes'", 'Expecting value: line 1 column 1 (char 0)')
+    """
+    if isinstance(error, KeyError):
+        return f"no {error.args[0]!r}"
+    if isinstance(error, ValueError):
+        return str(error)
+    return (
+        "nested too deeply" if isinstance(error, RecursionError) else "a value of another kind than Flink writes there"
+    )
 
 
 def _uids(number: int, kind: str) -> Iterator[str]:

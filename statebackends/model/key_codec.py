@@ -211,7 +211,7 @@ def refuse_null(column: pa.Array, name: str, what: str) -> None:
         raise ValueRangeError(
             f"column {name!r} is NULL in some rows, and a {what} cannot be",
             found=f"{column.null_count} of {len(column)} rows",
-            remedy=f'leave these rows out: df.where("`{name}` IS NOT NULL"), or where= of savepoint_from_streaming',
+            remedy=f"leave the rows out in which {name!r} is NULL",
         )
 
 

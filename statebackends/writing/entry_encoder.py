@@ -351,7 +351,7 @@ def _named_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) 
         operator=operator,
         expected="column 'key', or one column" + (f", or columns {', '.join(fields)}" if fields else ""),
         found=", ".join(given.names),
-        remedy=did_you_mean(missing[0], given.names) if missing else "select the key: df.select('key')",
+        remedy=did_you_mean(missing[0], given.names) if missing else "select the column of the key",
     )
 
 

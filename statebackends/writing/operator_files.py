@@ -83,7 +83,7 @@ def serialized_entries(descriptor: OperatorStateDescriptor, keys: pa.Array, valu
             state=descriptor.name,
             expected="every key once",
             found=f"key {keys[repeated].as_py()!r} again",
-            remedy="one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing",
+            remedy="one row per key: aggregate, or drop duplicates before writing",
         )
     return at.buffer, end
 

@@ -66,7 +66,7 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
 
-DUPLICATE = "one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing"
+DUPLICATE = "one row per key: aggregate, or drop duplicates before writing"
 PLAIN = DecodeOptions(timestamps="raw")
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 NOTHING = pa.schema([])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -234,6 +235,53 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
 }  # fmt: skip
 
 
+#: Words of the other doors, which no door says.
+FOREIGN = {
+    "data source": re.compile(r"--[a-z]|pyspark-savepoint|(?<!path\)\.)\b(?:with|update|remove)_[a-z]+|types=|\bdf\."),
+    "verb": re.compile(r"--[a-z]|pyspark-savepoint|mode\(|[sS]park\b|\bdf\.|INSERT|option '[a-z]+[A-Z]|option\("),
+    "command": re.compile(r"option '|option\(|(?:with|update|remove)_[a-z]+|types=|\bdf\.|Savepoint\b|spark,|mode\("),
+}
+#: Rows, a state, and options that each door refuses in its own words.
+REFUSED: dict[str, tuple[pa.Table, str, Options]] = {
+    "a column of no state": (_rows("total", other=LONGS), "total", {}),
+    "no column of a state": (pa.table({"key": KEYS}), "total", {}),
+    "several columns of an element": (
+        pa.table({"a": LONGS, "b": LONGS}), "sent", {"table": "operator_state", "types": {"a": "INT"}}
+    ),
+    "no column of a broadcast state": (pa.table({"key": ["EUR"], "rate": [1.0]}), "rates", {"table": "operator_state"}),
+    "a kind alone": (_rows("coupon"), "coupon", {"states": {"coupon": "map"}}),
+    "a type of Kryo": (_rows("total"), "total", {"types": {"total": "KRYO<java.util.Date>"}}),
+    "types that are not there": (_rows("total"), "total", {"typesFrom": "/none#op"}),
+    "keys by other columns": (_rows("total"), "total", {"key": "key,key"}),
+    "no column of key groups": (_rows("total"), "total", {"keyGroup": "group"}),
+    "types of Python": (_rows("total"), "total", {"pyTypes": "total LONG"}),
+    "a compression that there is not": (_rows("total"), "total", {"compression": "zip"}),
+    "memory that is no size": (_rows("total"), "total", {"sortMemory": "much"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("mistake", list(REFUSED))
+def test_each_door_has_its_own_words(base: Path, tmp_path: Path, mistake: str, door: str) -> None:
+    rows, state, options = REFUSED[mistake]
+    with pytest.raises((SavepointError, RefusedError)) as refused:
+        DOORS[door](base, tmp_path, rows, "op", state, options)
+    assert FOREIGN[door].findall(str(refused.value)) == []
+    assert not (tmp_path / {"data source": "none", "verb": "verb", "command": "put"}[door]).exists()
+
+
+def test_updates_are_refused_in_the_words_of_each_door(base: Path, tmp_path: Path) -> None:
+    for door, update in UPDATES.items():
+        folder = tmp_path / door
+        folder.mkdir()
+        rows = pa.table({"value": pa.array([1], pa.int32())})
+        with pytest.raises((SavepointError, RefusedError), match="have no keys") as refused:
+            update(base, folder, rows, "op", "sent", {"table": "operator_state"})
+        assert FOREIGN[door].findall(str(refused.value)) == []
+        said = {"data source": "mode('overwrite') with option 'state'", "verb": "with_state(...)", "command": "put"}
+        assert f"write all of them: {said[door]}" in str(refused.value).replace("pyspark-savepoint ", "")
+
+
 @pytest.mark.parametrize("door", list(DOORS))
 @pytest.mark.parametrize("question", list(QUESTIONS))
 def test_one_answer(base: Path, tmp_path: Path, question: str, door: str) -> None:
@@ -242,6 +290,7 @@ def test_one_answer(base: Path, tmp_path: Path, question: str, door: str) -> Non
         with pytest.raises((SavepointError, RefusedError)) as refused:
             DOORS[door](base, tmp_path, rows, "op", state, options)
         assert answer in str(refused.value), refused.value
+        assert FOREIGN[door].findall(str(refused.value)) == []
         return
     path = DOORS[door](base, tmp_path, rows, "op", state, options)
     after = dict(registered(path))

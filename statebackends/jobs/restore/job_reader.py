@@ -275,7 +275,7 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     raise OptionError(
         "the id of an operator without uid depends on the whole job, and is missing here",
         operator=label,
-        expected="'uid', 'uidHash' or 'generatedId'",
+        expected="a field uid, uidHash or generatedId",
         remedy="describe the job as a StreamGraph, or take the id from the snapshot of the job as it is now",
     )
 

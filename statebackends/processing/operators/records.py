@@ -255,7 +255,7 @@ def timestamps_of(batch: pa.RecordBatch, name: str) -> Longs:
     if not valid.all():
         raise ValueRangeError(
             f"column {name!r} is NULL in some rows, and a timestamp cannot be",
-            remedy=f"leave these rows out: df.where('{name} IS NOT NULL')",
+            remedy=f"leave the rows out in which {name!r} is NULL",
         )
     return millis
 

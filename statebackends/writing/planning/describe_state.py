@@ -189,8 +189,7 @@ class _Keyed:
                 f"which {self.merging!r} names",
                 operator=self.request.operator,
                 expected=f"column {STATE_WINDOW!r}",
-                remedy="read with option('includeStateWindow', 'true') and write that column too; "
-                "Savepoint.with_state(...) finds it",
+                remedy="read with option('includeStateWindow', 'true') and write that column too",
             )
 
     # -- states ----------------------------------------------------------------------------------------------
@@ -201,7 +200,7 @@ class _Keyed:
         values = [name for name in names if not self.is_access(name, known)]
         if not values:
             raise OptionError(
-                "the DataFrame has no column for a state",
+                "the rows have no column for a state",
                 found=f"columns {', '.join(map(repr, self.schema.names))}, of which the key is {', '.join(self.keys)}",
                 remedy="every column other than the key becomes a state",
             )
@@ -229,7 +228,7 @@ class _Keyed:
                 if wanted is not None and wanted is not kind:
                     raise OptionError(
                         f"{column!r} is {wanted.lower()} in option 'states', but the state is {kind.lower()}",
-                        remedy="name its type in option 'types' as well, or leave 'states' out",
+                        remedy="name its type in option 'types' as well, or leave option 'states' out",
                     )
             timed = self.request.has_ttl(column)
             if timed is not None:
@@ -386,7 +385,7 @@ class _Keyed:
                 )
         expect_column(self.schema, TIMESTAMP, "the time of a timer: a long as registered, or a TIMESTAMP")
         form_of(self.schema.field(TIMESTAMP).type, MOMENT, TIMESTAMP)
-        expect_column(self.schema, DOMAIN, f"one of {', '.join(TIMER_DOMAINS)}; lit('event') adds it")
+        expect_column(self.schema, DOMAIN, f"one of {', '.join(TIMER_DOMAINS)}")
         for name in (DOMAIN, SERVICE):
             if name in self.schema.names:
                 form_of(self.schema.field(name).type, parse_type("STRING"), name)
@@ -480,7 +479,7 @@ def _only_column(schema: pa.Schema, kind: str) -> tuple[str, ...]:
     raise OptionError(
         f"a {kind} state is written from one column",
         found=f"columns {', '.join(map(repr, schema.names))}",
-        remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
+        remedy="select one column; elements of several fields are one column of structs",
     )
 
 

@@ -79,7 +79,7 @@ def _refuse_change(spec: WriteSpec, column: str, state: str) -> None:
             "the type of a state of Flink's asynchronous API cannot be changed",
             operator=spec.operator,
             state=state,
-            remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
+            remedy="leave options 'types', 'states' and 'ttl' out: its values can be replaced as they are",
         )
 
 
@@ -113,8 +113,7 @@ def expect_keys(meta: StateMetaInfoSnapshot, operator: str) -> None:
             operator=operator,
             state=meta.name,
             found=f"operator state of kind {meta.state_type.lower()}",
-            remedy="replace all of it: read its elements, change them, and write them with with_state, "
-            "mode('overwrite') or put --replace",
+            remedy="read its elements, change them, and write all of them: with_state(...) replaces the state",
         )
     if (
         meta.state_type == "MAP"
@@ -126,7 +125,7 @@ def expect_keys(meta: StateMetaInfoSnapshot, operator: str) -> None:
             operator=operator,
             state=meta.name,
             found=f"windows of type {meta.namespace_serializer.flink_type}",
-            remedy="replace all of it: with_state, mode('overwrite') or put --replace",
+            remedy="with_state(...) replaces all of it",
         )
 
 
@@ -143,7 +142,7 @@ def expect_same_state(written: StateMetaInfoSnapshot, existing: StateMetaInfoSna
             state=existing.name,
             expected=" ".join([existing.state_type.lower(), *theirs.values()]),
             found=" ".join([written.state_type.lower(), *ours.values()]),
-            remedy="leave 'types', 'states' and 'ttl' out; to change the type, replace the whole state",
+            remedy="leave options 'types', 'states' and 'ttl' out; to change the type, replace the whole state",
         )
 
 

@@ -89,6 +89,19 @@ def test_states_that_only_grow(tmp_path: Path) -> None:
     assert found(keyed(tmp_path / "ttl", 200, ttl="true"), since=keyed(tmp_path / "less", 100, ttl="true")) == {}
 
 
+def test_timers_that_only_grow(tmp_path: Path) -> None:
+    def timers(name: str, count: int) -> Path:
+        rows = {"key": list(range(count)), "timestamp": [1_000 + n for n in range(count)], "domain": ["event"] * count}
+        savepoint = pyspark_savepoint.open(keyed(tmp_path / f"{name}-base", 10, ttl="true"))
+        return Path(str(savepoint.with_timers("totals", pa.table(rows)).write(tmp_path / name).path))
+
+    less, more = timers("less", 299), timers("more", 1427)
+    grown = found(more, since=less)
+    assert list(grown) == ["timers-grow"]
+    assert grown["timers-grow"].evidence.startswith("from 299 to 1427 timers since ")
+    assert found(less, since=more) == {}
+
+
 def test_kryo_and_flink_2(corpus: Path) -> None:
     cases = corpus / "migration" / "cases"
     first = found(next((cases / "hint-array-list" / "1.20.5-hashmap").rglob("_metadata")).parent)

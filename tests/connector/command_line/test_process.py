@@ -63,6 +63,40 @@ def test_a_closed_pipe_is_no_error(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_read_only_file_system_is_named(shop: Path, tmp_path: Path) -> None:
+    words = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', str(tmp_path)]
+    if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount")
+    for command in (
+        ("cp", str(shop), f"{tmp_path}/new"),
+        ("export", str(shop), "accounts", "--file", f"{tmp_path}/a.csv"),
+    ):
+        done = subprocess.run([*words, *COMMAND, *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"  file: {tmp_path}/" in done.stderr
+        assert "found: Read-only file system" in done.stderr
+        assert "to do: the file system is read-only: write elsewhere" in done.stderr
+
+
+def test_no_folder_for_temporary_files_is_said(shop: Path, tmp_path: Path) -> None:
+    words = [
+        "sh",
+        "-c",
+        'ulimit -f 0; exec "$@"',
+        "sh",
+        *COMMAND,
+        "set-max-parallelism",
+        str(shop),
+        f"{tmp_path}/new",
+        "64",
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "found: No usable temporary directory found in [" in done.stderr
+    assert "to do: set TMPDIR to such a folder" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_java_that_ends_at_once_is_no_bug(shop: Path, tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -640,7 +640,7 @@ def test_keys_that_flink_has_not_are_left_out_by_a_condition(
 
     with pytest.raises(PySparkException, match="column 'half' is NULL in some rows") as caught:
         made().write(tmp_path / "all")
-    assert "where= of savepoint_from_streaming" in str(caught.value)
+    assert "leave the rows out in which 'half' is NULL" in str(caught.value)
     written = made(where="half IS NOT NULL").write(tmp_path / "some")
     found = {(row["key"], row["window"]["start"].timestamp() - START) for row in written.window_state("sums").collect()}
     assert found == {(half, start) for half in (1, 2) for start in (80, 90)}

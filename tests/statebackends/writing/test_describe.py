@@ -340,7 +340,7 @@ def test_timers() -> None:
     assert [state.service for state in several.states] == ["a", "a", "b", "b"]
     for wrong, message in (
         ({"key": LONG, "domain": TEXT}, "no column 'timestamp'"),
-        ({"key": LONG, "timestamp": LONG}, "lit('event') adds it"),
+        ({"key": LONG, "timestamp": LONG}, "one of event, processing"),
         ({**fields, "tmestamp": LONG}, "did you mean 'timestamp'"),
         ({**fields, "timestamp": TEXT}, "column 'timestamp' cannot be written"),
         ({**fields, "domain": LONG}, "column 'domain' cannot be written"),
@@ -382,7 +382,7 @@ def test_operator_state() -> None:
     assert list(both.meta_info().serializers) == ["VALUE_SERIALIZER", "KEY_SERIALIZER"]
     for fields, options, message in (
         ({"x": LONG}, {"table": "operator_state"}, "option('state', ...)"),
-        ({"x": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "struct('*')"),
+        ({"x": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "one column of structs"),
         ({"value": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "'y' does not belong to a list state"),
         ({"value": LONG}, {"table": "operator_state", "kind": "broadcast", "state": "s"}, "no column 'key'"),
         ({"value": LONG}, {"table": "operator_state", "state": "s", "types": {"x": "INT"}}, "names column 'x'"),
