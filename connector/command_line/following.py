@@ -54,7 +54,7 @@ def following(table: SnapshotTable, output: Output) -> Iterator[Row]:
         if not later:
             output.results.flush()
             sleep(SECONDS_BETWEEN_LOOKS)
-            look_again()
+            look_again(anew=True)
             later = [*followed.after(before, left, followed.versions())]
             numbers = range(0 if before is None else before.number, later[-1].number if later else 0)
             for warning in followed.left_out(numbers):

@@ -104,11 +104,16 @@ def in_context(function: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-def look_again() -> None:
-    """Forget what the running verb has read, because it has written something, or others have."""
+def look_again(*, anew: bool = False) -> None:
+    """Forget what the running verb has read, because it has written something, or others have.
+
+    ``anew``: also for how long requests have failed, since the verb begins a piece of work that is not the same.
+    """
     verb = _RUNNING.get()
     if verb is not None:
         with verb.lock:
+            if anew:
+                verb.failing = Failing()
             verb.found.clear()
             verb.files.clear()
             verb.bytes = 0

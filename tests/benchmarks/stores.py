@@ -117,7 +117,11 @@ def _with_spark(store: MeasuredStore, keys: int) -> Iterator[Figure]:
 
 
 def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) -> Figure:
-    return _figure_of(store, name, lambda: main([*words, f"--storage-option=endpoint={store.endpoint}"]), most)
+    def run() -> None:
+        code = main([*words, f"--storage-option=endpoint={store.endpoint}"])
+        assert code in (0, 1), f"{words[0]} ended with {code}"
+
+    return _figure_of(store, name, run, most)
 
 
 def _figure_of(store: MeasuredStore, name: str, run: Callable[[], object], most: float) -> Figure:

@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.errors import AccessDeniedError, SavepointError
 from pyspark_savepoint.formats.filesystems import listing
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.io.one_verb import failing, look_again, one_verb
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import write_savepoint
@@ -300,3 +301,14 @@ def test_memory_limits_what_is_read_ahead(measured: MeasuredStore, tmp_path: Pat
         batches.close()
     assert given[0] < given[1]
     assert BytesAhead.total == 0
+
+
+def test_a_verb_without_end_has_its_budget_anew_for_each_look() -> None:
+    """``changes --follow``: the requests of a day together fail for longer than those of one look may."""
+    with one_verb():
+        with failing().since(time.monotonic() - 50):
+            pass
+        look_again()
+        assert failing().seconds >= 50, "what a verb has written is no reason"
+        look_again(anew=True)
+        assert failing().seconds < 1

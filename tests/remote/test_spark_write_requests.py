@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -72,3 +73,28 @@ def test_tasks_ask_whether_the_savepoint_is_the_one_before_without_its_bytes(
     assert [one.status for one in asked].count(304) == 3 + 1, "the tasks, and once before the publication"
     assert sum(one.given for one in asked) <= 2 * before + len(measured.objects["out/new/_metadata"])
     assert [one.status for one in measured.requests if one.kind == "PUT" and one.key == "out/new/_metadata"] == [200]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_of_reads_and_writes_fail_at_random(spark: Any, measured: MeasuredStore, seed: int) -> None:
+    """By errors with a body, resets, silence, and answers that are lost after the request was done."""
+    chance, seen, done = random.Random(seed), set[tuple[str, str]](), []
+
+    def fault(kind: str, key: str) -> int | str | None:
+        if (kind, key) in seen or chance.random() < 0.5:
+            return None
+        seen.add((kind, key))
+        done.append(chance.choice([503, "reset", "stall", "lost", "vanished"]))
+        return done[-1]
+
+    measured.silence = 1.0
+    measured.fault = fault
+    frame = spark.range(0, ROWS, 1, 2).selectExpr("id", "id * 7 AS total")
+    written(measured, frame)
+    read = spark.read.format("savepoint").option("storageOptions", f'{{"endpoint": "{measured.endpoint}"}}')
+    rows = read.load("s3://bucket/out/new", uid="totals")
+    assert rows.selectExpr("count(*)", "sum(total)").first()[:] == (ROWS, 7 * ROWS * (ROWS - 1) // 2)
+    assert len(done) > 5
+    measured.fault = lambda kind, key: None
+    assert not [name for name in measured.objects if "/." in name]
