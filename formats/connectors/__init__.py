@@ -2,18 +2,19 @@
 
 How to add a kind, in a module of its own:
 
-1. A frozen dataclass for the content of one payload, with ``read(view)`` and ``write(out)`` over ``DataInputView`` and
-   ``DataOutputView`` (``formats.data_view``); texts are read with ``payloads.kind.read_text``.
+1. A class for the content of one payload, whose fields are declared with their encodings (``formats.structs``), or a
+   record of plain values (``payloads.layouts``): both are read and written by the declaration. Texts are
+   ``payloads.layouts.UTF``.
 2. A :class:`~.payloads.kind.ConnectorKind`: its name, the table that shows it (``splits``, ``source_coordinator``,
    ``committables``, ``in_flight``), the operator states that hold it (none: the coordinator's state), ``framed``
-   unless elements are not ``i32 n {i32 version, blob}``, the columns, ``decode``, ``encode``, ``rows``.
+   unless elements are not ``i32 n {i32 version, blob}``, the columns, ``decode`` and ``encode``
+   (``payloads.layouts.payloads`` makes both of an encoding), ``rows``.
 3. Raise ValueError or ``view.fail`` for bytes that the connector never writes: an unknown version, a count or marker
    out of range. Trailing bytes and bytes that are written back differently are refused by ``ConnectorKind.read``.
 4. An entry in ``registry.KINDS``, which are tried in this order; ``by_content=False`` if only option ``connector`` may
    choose it. A source and its coordinator are two kinds with the same name.
 
-If the bytes are a sequence of numbers, texts, lists and optional values, parts of ``payloads.layouts`` describe them
-once for reading and writing. For the committables of a sink, ``sinks.committer.committer_kind`` is enough. Other
+For the committables of a sink, ``sinks.committer.committer_kind`` is enough. Other
 packages provide kinds through an entry point (``registry.plugged_kinds``).
 
 "Layout from source code" in a module means that the layout follows the connector's source code, and that no file of a

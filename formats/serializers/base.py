@@ -548,8 +548,9 @@ class CompositeSerializer(TypeSerializer):
 
     Such a snapshot consists of an outer part, empty for most, and nested serializers.
 
-    A subclass sets ``arity`` and ``outer_versions``, and, if its snapshot has an outer part, implements
-    :meth:`read_outer` and :meth:`write_outer`. Flink: ``CompositeTypeSerializerSnapshot``.
+    A subclass sets ``arity`` and ``outer_versions``. If its snapshot has an outer part, it declares its fields with
+    ``part`` (``formats.structs``), or implements :meth:`read_outer` and :meth:`write_outer`.
+    Flink: ``CompositeTypeSerializerSnapshot``.
 
     Args:
         snapshot_class: The Java name of the snapshot class in the file.
