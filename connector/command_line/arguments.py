@@ -1085,6 +1085,23 @@ COMMANDS = (
         "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: nothing is written until more is given.",
     ),
     Command(
+        "catch-up",
+        "evolving.catch_up",
+        CHECK,
+        "show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any",
+        (
+            argument("path", metavar="old", help="the snapshot that the old job wrote"),
+            argument("evolved", metavar="new", help="the savepoint that evolve wrote"),
+            AS_OF,
+            argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
+            argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
+            argument("--sink", metavar="TABLE", help="the sink, if the new query has several"),
+            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
+        ),
+        ("catch-up /savepoints/old /savepoints/evolved --old-plan old.json --new-plan new.json --limit 0 --json",),
+        prints_table=True,
+    ),
+    Command(
         "check-migration",
         "restoring.check_migration_of",
         CHECK,

@@ -1,4 +1,4 @@
-"""Command evolve: what becomes of a SQL job's state under its new query, and the savepoint with it."""
+"""Commands evolve and catch-up: what becomes of a SQL job's state, and of its sinks, under its new query."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import rows_of_file
 from pyspark_savepoint.execution.texts import replacing, writable
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
@@ -21,6 +22,7 @@ from pyspark_savepoint.statebackends.evolution.evolution import check_options, e
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
+from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 from pyspark_savepoint.verbs.evolution_checks import text_of
 
 #: Exit code if nothing is written until more is said or given.
@@ -57,6 +59,24 @@ def evolve(arguments: Namespace, output: Output) -> int:
     elif arguments.target is not None:
         output.say(f"nothing was written to {arguments.target}")
     return evolution.exit_code
+
+
+def catch_up(arguments: Namespace, output: Output) -> int:
+    """Show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any."""
+    if arguments.limit < 0:
+        raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    table = opened(arguments, arguments.path).catch_up(
+        opened(arguments, arguments.evolved),
+        Path(arguments.old_plan),
+        Path(arguments.new_plan),
+        sink=arguments.sink,
+    )
+    kinds = kinds_of(table.schema, parsed=output.as_json)
+    rows = (row_to_json(row, kinds) for row in table.rows())
+    shown = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
+    if not shown:
+        output.say("no changes")
+    return int(bool(shown))
 
 
 def _evolved(arguments: Namespace) -> LocalSavepoint:

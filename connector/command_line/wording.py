@@ -69,6 +69,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "with_offsets": "set-offsets",
         "check_migration": "check-migration",
         "check_evolution": "evolve OLD --dry-run",
+        "catch_up": "catch-up OLD NEW",
         "migrate": "migrate",
         "vacuum": "vacuum",
     }

@@ -259,6 +259,10 @@ class LocalEngine:
         """Return an Arrow table as users get tables."""
         return ComputedTable.of(table)
 
+    def as_table(self, rows: LocalRows) -> LocalTable:
+        """Return rows as users get tables."""
+        return ComputedTable(rows.schema, rows.batches)
+
     def schema(self, table: LocalTable) -> pa.Schema:
         """Return the columns of a table."""
         return table.schema

@@ -197,6 +197,9 @@ class Engine(Protocol):
     def shown(self, table: pa.Table) -> Any:
         """Return a small Arrow table as users get tables."""
 
+    def as_table(self, rows: Any) -> Any:
+        """Return rows as users get tables."""
+
     def schema(self, table: Any) -> pa.Schema:
         """Return the columns of a user's table, with their comments as metadata."""
 

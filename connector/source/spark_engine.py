@@ -377,6 +377,10 @@ class SparkEngine:
             return self.spark.createDataFrame([], spark_schema(table.schema))
         return self.spark.createDataFrame(table)
 
+    def as_table(self, rows: SparkRows) -> DataFrame:
+        """Return rows as users get tables."""
+        return rows.frame
+
     def schema(self, table: DataFrame) -> pa.Schema:
         """Return the columns of a DataFrame, with their comments as metadata."""
         return table_schema(table.schema)

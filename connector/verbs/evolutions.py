@@ -11,19 +11,23 @@ from pyspark_savepoint.execution.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import given_values, with_views
+from pyspark_savepoint.plan.catch_ups import CatchUp
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.evolution.belongs import check_belongs
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.expected import shapes_of
 from pyspark_savepoint.statebackends.evolution.histories import HISTORY, given_to, slices_of
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
-from pyspark_savepoint.statebackends.evolution.plans import read_plan
+from pyspark_savepoint.statebackends.evolution.plans import read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
     emissions_of,
     key_places_of,
     orders_of,
     view_bits_of,
 )
+from pyspark_savepoint.statebackends.evolution.rewriting.results import sink_result
 from pyspark_savepoint.verbs.evolution_checks import text_of
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
@@ -126,6 +130,48 @@ class Evolutions(Face[R, T]):
             int(time.time() * 1000),
         )
         return self._planned(evolved.evolved())
+
+    def catch_up(
+        self, new: Face[R, T] | str | PathLike[str], old_plan: PlanLike, new_plan: PlanLike, *, sink: str | None = None
+    ) -> T:
+        """Return the changes that bring a sink from the old query's result to the new one's.
+
+        The new job goes on from its state: it does not emit again what the sink has from the old job, such as rows
+        beyond a smaller Top-N, or columns that were NULL. Apply these rows to the sink before it starts.
+
+        Args:
+            new: The savepoint that ``evolve`` made of this one, written.
+            old_plan: The plan of the job that took this savepoint.
+            new_plan: The plan of the new query.
+            sink: The table of the sink; None: the only one of the new query.
+
+        Returns:
+            The columns of the sink, and ``_change_type``: ``insert``, ``delete``, or ``update_preimage`` and
+            ``update_postimage``.
+
+        Raises:
+            OptionError: If a plan is none, or not that of its savepoint, or has no such sink.
+            UnsupportedStateError: If the result does not follow from the state of one operator.
+
+        Example::
+
+            sp.evolve("old.json", "new.json", fill="initial").write("/savepoints/evolved")
+            sp.catch_up("/savepoints/evolved", "old.json", "new.json").show()
+
+        """
+        sides = []
+        for savepoint, given, argument in (
+            (self, old_plan, "old_plan"),
+            (self._other(new), new_plan, "new_plan"),
+        ):
+            plan = read_plan(given, argument)
+            with refusing(argument):
+                shapes = shapes_of(plan)
+                result = sink_result(plan, sink, argument)
+            check_belongs(shapes, savepoint._snapshot())
+            sides.append((result, savepoint.plan))
+        table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
+        return table
 
 
 def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:

@@ -225,7 +225,7 @@ REFERENCE = Chapter(
                     "Restores, operator ids, upgrades",
                     SAVEPOINT,
                     "check_restore check_evolution restore_plan operator_at assign_uid assign_uids check_migration "
-                    "migrate evolve",
+                    "migrate evolve catch_up",
                 ),
                 _names(
                     "User functions that read, names of FLIP-43",

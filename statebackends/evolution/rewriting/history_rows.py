@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.evolution.histories import (
     Branch,
     OperatorHistory,
     Slices,
+    Step,
 )
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
@@ -61,8 +62,13 @@ def input_rows(branch: Branch, batch: pa.RecordBatch) -> tuple[tuple[pa.Array, .
         else exactly(batch.column(column.name), replace(column.kind, nullable=True), column.name)
         for column in branch.columns
     ]
-    count, places = len(batch), np.arange(len(batch))
-    for step in branch.steps:
+    return through(branch.steps, columns, len(batch))
+
+
+def through(steps: Sequence[Step], columns: Sequence[pa.Array], count: int) -> tuple[tuple[pa.Array, ...], Longs]:
+    """Return rows after some steps, and which of the rows before they are."""
+    places = np.arange(count)
+    for step in steps:
         values = RexValues(columns, count)
         if step.condition is not None:
             there = pc.fill_null(values.of(step.condition), False)

@@ -98,3 +98,13 @@ def test_history_of_a_table(run: Run, tmp_path: Path) -> None:
     assert ran.code == 0
     assert "SUM(price): backfilled (computed from the rows of orders)" in ran.out
     assert rows_of(pyspark_savepoint.open(tmp_path / "new")) == rows_of(pyspark_savepoint.open(golden))
+
+
+def test_changes_of_the_sink(run: Run) -> None:
+    (old, before), (new, golden) = place("2.3.0", "top 5"), place("2.3.0", "top 3")
+    words = ["catch-up", before, golden, "--old-plan", old, "--new-plan", new]
+    ran = run(*words, "--json")
+    assert ran.code == 1
+    assert {record["_change_type"] for record in ran.records} == {"delete"}
+    same = run("catch-up", before, before, "--old-plan", old, "--new-plan", old)
+    assert (same.code, same.out) == (0, "no changes\n")

@@ -101,7 +101,7 @@ COMMANDS = (
     "verify {sp}", "doctor {sp}", "diff {sp} {base}", "vacuum {sp} --older-than 0", "cp {sp} {new}",
     "relocate {sp} /old /new {new}", "check-migration {sp} --flink 2.0", "migrate {sp} {new} --flink 2.0",
     "check-restore {sp} {base}", "check-restore {base} {sp}", "schema {sp}", "export {sp} op --file {new}.parquet",
-    "evolve {sp} --old-plan {sp} --new-plan {sp}",
+    "evolve {sp} --old-plan {sp} --new-plan {sp}", "catch-up {sp} {base} --old-plan {sp} --new-plan {sp}",
     "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
     "changes {above} op --net --start 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
     "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",

@@ -44,3 +44,6 @@ def test_history_is_a_table_of_spark(spark: SparkSession, tmp_path: Path, old: s
     sp = Savepoint.load(spark, savepoint)
     sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "spark")
     assert rows_of(pyspark_savepoint.open(tmp_path / "spark")) == rows_of(pyspark_savepoint.open(golden))
+    changes = sp.catch_up(tmp_path / "spark", old_plan, new_plan).toArrow().to_pylist()
+    local = pyspark_savepoint.open(savepoint).catch_up(golden, old_plan, new_plan).to_arrow().to_pylist()
+    assert sorted(map(repr, changes)) == sorted(map(repr, local))

@@ -1,0 +1,86 @@
+"""What brings a sink from the result of a SQL job's old query to that of the new one, computed from both savepoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
+from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
+from pyspark_savepoint.plan.operator_plan import KEYED
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
+from pyspark_savepoint.statebackends.evolution.rewriting.exact import raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates
+from pyspark_savepoint.statebackends.evolution.rewriting.results import (
+    CHANGE_TYPE,
+    IS_NEW,
+    MAX_PARALLELISM,
+    ChangedRows,
+    ResultRows,
+    SinkResult,
+    shown_type,
+)
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.tables.keyed_table import column_names
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY, KEYED_STATE
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """The results of a sink under both queries, each with the savepoint that has its state."""
+
+    engine: Engine
+    old: tuple[SinkResult, SavepointPlan]
+    new: tuple[SinkResult, SavepointPlan]
+
+    def changes(self) -> Rows:
+        """Return the changes between them, in the columns of the new one."""
+        result = self.new[0]
+        columns = result.columns
+        known = {column.name for column in self.old[0].columns}
+        key = result.key if result.key and set(result.key) <= known else tuple(one.name for one in columns)
+        kinds = {one.name: one.kind for one in columns}
+        serializer = parse_type(f"ROWDATA<{', '.join(str(kinds[name]) for name in key)}>")
+        assert isinstance(serializer, RowDataSerializer)
+        serializer = serializer.as_key()
+        fields = [pa.field(one.name, raw_type(one.kind)) for one in columns]
+        rows = pa.schema([pa.field(KEY, serializer.arrow_type(EXACT)), *fields, pa.field(IS_NEW, pa.bool_())])
+        sides = []
+        for is_new, (own, plan) in enumerate((self.old, self.new)):
+            found = self._states(own, plan)
+            if found is not None:
+                table, states = found
+                sides.append(table.mapped(ResultRows(own, states, columns, key, rows, bool(is_new)), rows))
+        if not sides:
+            raise UnsupportedStateError(
+                "neither savepoint has the state of the operator before the sink",
+                operator=result.operator.uid,
+                remedy="has the job read any row? then give the plans that ran",
+            )
+        together = sides[0] if len(sides) == 1 else sides[0].union(sides[1])
+        descriptor = KeyedDescriptor((KEY,), serializer, ())
+        placed = self.engine.by_key(together, descriptor, MAX_PARALLELISM, None)
+        shown = [pa.field(one.name, shown_type(one.kind)) for one in columns]
+        schema = pa.schema([*shown, pa.field(CHANGE_TYPE, pa.string())])
+        return placed.mapped(ChangedRows(descriptor, columns, schema, rows, DEFAULT_SORT_MEMORY), schema)
+
+    def _states(self, result: SinkResult, plan: SavepointPlan) -> tuple[Rows, OldStates] | None:
+        """Return the keyed state of an operator; None if the savepoint has none of it."""
+        operator = plan.find(identifier_of(result.operator.uid))
+        if operator is None or operator.base is None:
+            return None
+        base = operator.base
+        names = [state.name for state in with_states(operator).of_kind(KEYED)]
+        if not names:
+            return None
+        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
+        shown = column_names(names, namespaced=False)
+        shapes = tuple((one, shown.get(one.name, "")) for one in result.operator.states)
+        return self.engine.read(options | {"table": KEYED_STATE}), OldStates(shapes)
