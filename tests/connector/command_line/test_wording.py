@@ -35,7 +35,7 @@ from tests.connector.command_line.conftest import Run
         ),
         ("show", "option('table', 'splits') shows its content", "--table splits shows its content"),
         ("ls", "set option 'allowOutside' to true; if", "add --allow-outside; if"),
-        ("changes", "end before it with 'endingVersion'", "end before it with --to"),
+        ("changes", "end before it with 'endingVersion'", "end before it with --end"),
         ("put", """name it: option("types", '{"key": "ROW<...>"}')""", "name it: --type 'key=ROW<...>'"),
         ("put", "select the columns that do: df.select('key', 'total')", "select the columns that do: 'key', 'total'"),
         (
