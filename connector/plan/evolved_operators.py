@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.columns import struct_array
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.backfills import Given, with_own_names
 from pyspark_savepoint.plan.engine import Engine, Rows
@@ -52,10 +54,12 @@ from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     OldStates,
     Order,
     RewrittenRows,
+    key_values,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed
+from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed, UniqueRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
+from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
 from pyspark_savepoint.statebackends.evolution.shapes import Layout
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
@@ -71,6 +75,7 @@ from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.model.state_sets import SESSIONS_OF
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import with_ttl
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_SORT_MEMORY,
     KEYED_STATE,
@@ -106,7 +111,8 @@ class EvolvedOperator:
             return plan  # the job had no row for it yet
         if is_single(self.change) and plan.max_parallelism != 1:
             plan = rehashed(plan, 1, None)
-        if self.change.verdict is Verdict.LOST and not any(one.old and one.new for one in self.change.states):
+        nothing = not any((one.old and one.new) or one.fields for one in self.change.states)
+        if self.change.verdict in (Verdict.LOST, Verdict.BEGINS_EMPTY) and nothing:
             return _without_keyed(plan)
         whole = self._moves_keys
         changed = [one for one in self.change.states if one.new is not None and (whole or not _stays(one))]
@@ -169,15 +175,16 @@ class EvolvedOperator:
             rows = self.engine.read(self._options(TIMERS_TABLE) | {"state": service})
             fields = [pa.field(KEY, key.arrow_type(EXACT)), *(one for one in rows.schema if one.name != KEY)]
             schema = pa.schema(fields)
-            function = RewrittenRows(OldStates(()), (), (), schema, self.change.key, {}, self.now, plan.label)
-            states = timer_states(key, namespace, (service,))
             column = NAMESPACE_COLUMN if own else None
+            states = timer_states(key, namespace, (service,))
             written = KeyedDescriptor((KEY,), key, states, namespace if own else None, column)
+            moved = rows.mapped(RekeyedTimers(self.change.key, schema), schema)
+            if self.change.merges:
+                by_key = replace(written, states=(), namespace=None, namespace_column=None)
+                unique = UniqueRows(by_key, plan.max_parallelism, schema, DEFAULT_SORT_MEMORY)
+                moved = self.engine.by_key(moved, by_key, plan.max_parallelism, None).mapped(unique, schema)
             spec = WriteSpec(table=TIMERS_TABLE, state=service)
-            yield (
-                StateInput(rows.mapped(function, schema), spec, written, bound_key=True),
-                [*map(planned_state, states)],
-            )
+            yield StateInput(moved, spec, written, bound_key=True), [*map(planned_state, states)]
 
     def _same_key(self) -> tuple[FieldSource, ...]:
         """Return the first fields of OLD's key as those of NEW's, which has fewer."""
@@ -279,13 +286,21 @@ class EvolvedOperator:
     def _as_it_was(self, change: StateChange) -> StateDescriptor | None:
         """Return the descriptor of a state whose type stays, with the serializer that the base has."""
         old, new = change.old, change.new
-        if old is None or new is None or (old.value_type, bool(old.ttl)) != (new.value_type, bool(new.ttl)):
+        if old is None or new is None or old.value_type != new.value_type:
             return None
         known = next((one.meta for one in with_states(self.plan).of_kind(KEYED) if one.name == old.name), None)
         if known is None or known.state_type != new.kind.upper():
             return None
-        serializers = known.value_serializer, known.serializers["NAMESPACE_SERIALIZER"]
-        access = new.name + LAST_ACCESS if new.ttl else None
+        kept = known.value_serializer
+        if bool(old.ttl) != bool(new.ttl):
+            if new.kind != "value":
+                return None
+            # A comparator of sort keys is code that Flink makes, so that the serializer of the base is used.
+            if not new.ttl and not isinstance(kept, TtlSerializer):
+                return None
+            kept = kept.value if isinstance(kept, TtlSerializer) else with_ttl(StateKind.VALUE, kept)
+        serializers = kept, known.serializers["NAMESPACE_SERIALIZER"]
+        access = new.name + LAST_ACCESS if new.ttl and old.ttl else None
         return StateDescriptor(new.name, StateKind(known.state_type), *serializers, new.name, access)
 
     def _merged(self, rows: Rows, function: RewrittenRows, written: KeyedDescriptor) -> Rows:
@@ -306,8 +321,26 @@ class EvolvedOperator:
 
 
 def is_single(change: OperatorChange) -> bool:
-    """Return whether an operator of NEW has no key, so that Flink gives it max parallelism 1."""
-    return change.new is not None and bool(change.new.states) and not change.new.key
+    """Return whether an operator of NEW has no key any more, so that Flink gives it max parallelism 1."""
+    keyless = change.new is not None and bool(change.new.states) and not change.new.key
+    return keyless and (change.old is None or bool(change.old.key))
+
+
+@dataclass(frozen=True)
+class RekeyedTimers:
+    """Function of batches: timers under the keys of NEW."""
+
+    key: tuple[FieldSource, ...]
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the timers."""
+        for batch in batches:
+            keys = KeyRows(len(batch), tuple(batch.column(KEY).flatten()), {})
+            fields = [pa.concat_arrays([one]) for one in key_values(self.key, keys)]
+            columns = {name: batch.column(name) for name in batch.schema.names}
+            columns[KEY] = struct_array(self.schema.field(KEY).type, fields, len(batch))
+            yield pa.RecordBatch.from_arrays([columns[one.name] for one in self.schema], schema=self.schema)
 
 
 @dataclass(frozen=True)
@@ -399,6 +432,9 @@ class EvolvedSavepoint:
             known[change.new.uid] = evolved, change
             if change.moves:
                 moved.append((evolved, identifier_of(change.new.uid)))
+        if any(is_single(one) and one.old is not None for one in self.evolution.operators):
+            # Operators behind it get max parallelism 1 as well; Flink needs nothing of those without state.
+            plan = plan.without(*(one for one in plan.operators if one.base is not None and not has_state(one)))
         return _moved(plan, moved).with_new(*new)
 
     def _evolved(self, operator: OperatorPlan, change: OperatorChange) -> OperatorPlan:
@@ -453,7 +489,8 @@ class EvolvedSavepoint:
         """Return an operator with the states that are made of rows which other operators have emitted."""
         assert change.new is not None
         places = {side: place for (uid, side), place in self.key_places.items() if uid == change.new.uid}
-        states = MadeStates(self.engine, change, plan.max_parallelism, self.now, places)
+        order = self.orders.get(change.new.uid, ())
+        states = MadeStates(self.engine, change, plan.max_parallelism, self.now, places, order)
         # States of a new operator that begin empty are registered with the first that does not.
         empty = [one for one in change.states if one.verdict is Verdict.BEGINS_EMPTY and change.old is None]
         for one in change.states:

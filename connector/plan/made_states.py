@@ -33,6 +33,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import nex
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     KEY,
     OldStates,
+    Order,
     RewrittenRows,
     milliseconds,
 )
@@ -77,6 +78,8 @@ class MadeStates:
     now: int
     #: Where rows of each input have the key.
     places: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    #: The order of the rows of a rank.
+    order: tuple[Order, ...] = ()
 
     @property
     def key(self) -> TypeSerializer:
@@ -125,6 +128,7 @@ class MadeStates:
             whole,
             now=self.now,
             label=self._label,
+            orders={state.new.name: self.order},
         )
         by_key = KeyedDescriptor((KEY,), self.key, ())
         placed = self.engine.by_key(rows, by_key, self.limit, None)

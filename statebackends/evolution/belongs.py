@@ -12,6 +12,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Operato
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
 MAX_NAMED = 5
+#: What OVER keeps to remove keys, where the job has a time to live.
+OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 
 
@@ -57,7 +59,11 @@ def _different_states(shape: OperatorShape, found: OperatorDescription) -> Itera
             yield f"{shape.uid} has no state {state.name}"
             continue
         text = stored.text or stored.serializer.flink_type
+        if shape.transformation == OVER and text == f"TTL<{state.value_type}>":
+            continue  # the time to live of OVER is a setting of the job, which its plan does not have
         if text != state.stored_type or stored.kind.lower() != state.kind:
             yield f"{shape.uid} has state {state.name} {stored.kind} {text}, not {state.kind} {state.stored_type}"
     for name in keyed.keys() - {state.name for state in shape.states}:
+        if shape.transformation == OVER and name.endswith(CLEANUP):
+            continue
         yield f"{shape.uid} has state {name}, which the plan does not"

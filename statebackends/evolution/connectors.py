@@ -22,6 +22,7 @@ PLACES = (
     "url",
 )  # fmt: skip
 NEW_SOURCE = "it is new: it reads from where its options say, which must be its beginning if old rows matter"
+MADE_ANEW = "the rows of the new materializer do not come from it"
 BY_KEY = "its lists are in the order of their keys, as the order of arrival is not known"
 
 
@@ -125,7 +126,11 @@ def _sink(decision: Decision, node: Node, partner: int | None) -> Iterator[Opera
     for shape in decision.new_shapes[node.id]:
         before = olds.pop(shape.transformation, None)
         if not shape.of_connector:
-            yield _materializer(decision, node, shape, before, partner)
+            change = _materializer(decision, node, shape, before, partner)
+            yield change
+            if before is not None and change.old is None:
+                states = tuple(StateChange(Verdict.DERIVED, state, None) for state in before.states)
+                yield OperatorChange(Verdict.DERIVED, before, None, states, reasons=(MADE_ANEW,))
         elif before is None:
             yield OperatorChange(Verdict.BEGINS_EMPTY, None, shape, reasons=("it is new",))
         else:

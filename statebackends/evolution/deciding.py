@@ -11,7 +11,6 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Expression,
     FieldSource,
     Merge,
-    OldField,
     OldKey,
     OperatorChange,
     Rex,
@@ -59,6 +58,10 @@ OTHER_RELEASE = (
 OTHER_KEYS = (
     "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start "
     "this join without its state"
+)
+SORTED = (
+    "its sort keys have other types, and their comparator is code that Flink makes: cast the columns by which it "
+    "orders to their types of before"
 )
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
@@ -191,7 +194,8 @@ class Pair:
         elif settings.limit is not None:
             states = tuple(_limited(one, settings.limit) for one in states)
         rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
-        if self.node.kind in JOINS and self.node.kind != "join" and (rekeyed or len(self.old.key) != len(self.new.key)):
+        rekeyed |= self.node.kind in JOINS and len(self.old.key) != len(self.new.key)
+        if rekeyed and self.node.kind in JOINS and self.node.kind != "join":
             states = tuple(StateChange(Verdict.REFUSED, None, one, reasons=(OTHER_KEYS,)) for one in self.new.states)
             return OperatorChange(Verdict.REFUSED, self.old, self.new, states, reasons=(OTHER_KEYS,))
         if self.old.state(SESSIONS) is not None:
@@ -385,11 +389,7 @@ class Pair:
         if before.value_type == state.value_type:
             return StateChange(Verdict.AS_IS, before, state)
         if state.layout is Layout.SORT_KEY_COUNTS:
-            fields = tuple(
-                taken(two.name, two.kind, (OldField(before.name, place, one.name), one.kind), place=place)
-                for place, (one, two) in enumerate(zip(before.columns, state.columns, strict=False))
-            )
-            return StateChange(worst((Verdict.TRANSFORMED, *(one.verdict for one in fields))), before, state, fields)
+            return StateChange(Verdict.REFUSED, before, state, reasons=(SORTED,))
         reason = f"{before.value_type} cannot become {state.value_type}"
         return StateChange(Verdict.LOST, before, state, reasons=(reason,))
 

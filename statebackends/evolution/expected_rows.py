@@ -188,7 +188,7 @@ def deduplicate(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
         return replace(shape, states=(plain_state("deduplicate-state", "BOOLEAN", ttl),))
     if attributes["isRowtime"] and not attributes["keepLastRow"] and attributes.get("outputInsertOnly"):
         states = (
-            _row_state("waiting-to-emit-on-timer", rows, ttl),
+            _row_state("waiting-to-emit-on-timer", rows, 0),  # it waits, however long
             plain_state("already-emitted-state-boolean", "BOOLEAN", ttl),
         )
         return replace(shape, states=states, timers=(("user-timers", shape.namespace),))

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateErr
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, StateChange
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import WHOLE_NUMBERS, exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, LONG, OldStates
-from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS, StateRows, put_together
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS, RANK, StateRows, put_together
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 
@@ -130,6 +130,8 @@ class EmittedRows:
         parts = {name: values.plain(source, LONG) for name, source in self.change.parts.items()}
         if shape.layout in (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED) and "count" not in parts:
             parts["count"] = pa.array(np.ones(count, np.int64))
+        if shape.layout is Layout.RANKED_ROWS:
+            parts[RANK] = pa.array(np.ones(count, np.int64))  # counted when all rows of a key are there
         missing = set(PARTS.get(shape.layout, ())) - parts.keys()
         if missing:
             raise UnsupportedStateError(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Longs, struct_array
+from pyspark_savepoint.formats.columns import Longs, fixed_array, struct_array
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
@@ -75,7 +75,18 @@ def best_rows(rows: StateRows, limit: int, order: Sequence[Order]) -> StateRows:
     owner = rows.owner[sorted_rows]
     firsts = np.flatnonzero(np.diff(owner, prepend=-1)) if len(owner) else np.zeros(0, np.int64)
     place = np.arange(len(owner)) - np.repeat(firsts, np.diff(np.append(firsts, len(owner))))
-    return rows.take(np.sort(sorted_rows[place < limit]))
+    if RANK not in rows.parts:
+        return rows.take(np.sort(sorted_rows[place < limit]))
+    best = rows.take(sorted_rows[place < limit])
+    ranks = _places_among_equals([best.fields[one.field] for one in order], best.owner)
+    return replace(best, parts={**best.parts, RANK: fixed_array(pa.int64(), ranks)})
+
+
+def _places_among_equals(columns: Sequence[pa.Array], owner: Longs) -> Longs:
+    """Return the places of rows among those of their owner with equal values, from 1 on; these are side by side."""
+    numbers = group_numbers(columns, len(owner), owner)
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1)) if len(numbers) else np.zeros(0, np.int64)
+    return np.arange(len(owner)) - np.repeat(firsts, np.diff(np.append(firsts, len(owner)))) + 1
 
 
 @dataclass(frozen=True)

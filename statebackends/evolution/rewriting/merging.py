@@ -182,6 +182,28 @@ class DistinctRows:
                 yield whole.rows.take(pa.array(np.flatnonzero(_begins(whole))))
 
 
+@dataclass(frozen=True)
+class UniqueRows:
+    """Function of batches that have all rows of their keys: equal rows once, such as timers of keys that become one."""
+
+    descriptor: KeyedDescriptor
+    max_parallelism: int
+    schema: pa.Schema
+    memory: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows by key."""
+        codec = KeyCodec(self.descriptor, self.max_parallelism)
+        with RowSorter(self.schema, self.memory) as sorter:
+            for batch in batches:
+                encoded = codec.encode(batch)
+                sorter.add(encoded.key_group, encoded.key, batch)
+            for whole in whole_keys(sorter.sorted()):
+                others = [whole.rows.column(name) for name in whole.rows.schema.names if name != KEY]
+                numbers = group_numbers(others, len(whole), np.cumsum(_begins(whole)))
+                yield whole.rows.take(pa.array(np.sort(np.unique(numbers, return_index=True)[1])))
+
+
 def _begins(batch: SortedBatch) -> np.ndarray:
     """Return which rows are the first of their key."""
     keys = batch.key.dictionary_encode().indices.to_numpy()
