@@ -133,6 +133,15 @@ def windowed(aggregates: str, columns: str) -> Query:
     )
 
 
+def gaps(aggregates: str, columns: str) -> Query:
+    """A query with aggregates of each item in windows that end with a gap of 70 seconds."""
+    return Query(
+        f"item STRING, st TIMESTAMP(3), {columns}",
+        f"SELECT item, SESSION_START(ts, INTERVAL '70' SECOND) AS st, {aggregates} FROM orders GROUP BY item, "
+        "SESSION(ts, INTERVAL '70' SECOND)",
+    )
+
+
 def last(selected: str, columns: str, rows: str = "orders") -> Query:
     """A query with the last order of each item."""
     numbered = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY pt DESC) AS rn FROM {rows}"
@@ -143,6 +152,14 @@ BOTH = of_shop("COUNT(*) AS n, SUM(price) AS total", "n BIGINT, total INT")
 COUNT = of_shop("COUNT(*) AS n", "n BIGINT")
 JOINED = joined("id BIGINT, amount INT, paid INT", "o.id, o.amount, p.paid")
 FILL = {"fill": "initial"}
+
+DISTINCT = "SELECT {0}COUNT(DISTINCT amount) AS u, SUM(DISTINCT amount) AS z FROM orders GROUP BY {1}"
+WINDOWED = windowed("COUNT(*) AS n, SUM(amount) AS total", "n BIGINT, total INT")
+GROWING = Query(
+    "item STRING, n BIGINT",
+    "SELECT item, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, item) AS rn FROM (SELECT item, COUNT(*) AS n "
+    "FROM orders GROUP BY item)) WHERE rn <= 2",
+)
 
 CASES: Mapping[str, Case] = {
     "filter-in-front": Case(
@@ -250,6 +267,28 @@ CASES: Mapping[str, Case] = {
         windowed(f"COUNT(*) AS n, SUM(amount) FILTER (WHERE id >= {BEFORE}) AS total", "n BIGINT, total INT"),
         FILL,
     ),
+    "distinct-keys-merged": Case(
+        Query("shop STRING, item STRING, u BIGINT, z INT", DISTINCT.format("shop, item, ", "shop, item")),
+        Query("shop STRING, u BIGINT, z INT", DISTINCT.format("shop, ", "shop")),
+        orders(),
+    ),
+    "keys-gone": Case(
+        of_shop("COUNT(DISTINCT item) AS u, MAX(price) AS hi", "u BIGINT, hi INT"),
+        Query(
+            "shop STRING, u BIGINT, hi INT",
+            "SELECT 'all' AS shop, COUNT(DISTINCT item) AS u, MAX(price) AS hi FROM orders",
+        ),
+        orders(),
+    ),
+    "window-keys-merged": Case(
+        Query(WINDOWED.columns, WINDOWED.text.replace("GROUP BY shop", "GROUP BY item, shop")), WINDOWED, orders()
+    ),
+    "gap-window-sum-removed": Case(
+        gaps("COUNT(*) AS n, SUM(price) AS total, MAX(item) AS last", "n BIGINT, total INT, last STRING"),
+        gaps("COUNT(*) AS n, MAX(item) AS last", "n BIGINT, last STRING"),
+        orders(),
+    ),
+    "growing-top-2-to-4": Case(GROWING, Query(GROWING.columns, GROWING.text.replace("<= 2", "<= 4")), orders()),
     "time-to-live": Case(BOTH, Query(BOTH.columns, BOTH.text, conf={"table.exec.state.ttl": "1 d"}), orders()),
 }
 

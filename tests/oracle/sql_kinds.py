@@ -190,6 +190,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _aggregates(kinds, seed)
     _others(kinds)
     _keys(kinds, seed)
+    _parallel(kinds)
     _settings(kinds, seed)
     return kinds.cases
 
@@ -530,6 +531,35 @@ def _keys(kinds: Kinds, seed: int) -> None:
     kinds.script, kinds.tables = orders(seed), (ORDERS,)
 
 
+def _parallel(kinds: Kinds) -> None:
+    """Add jobs with two subtasks, and with another max parallelism: the user's, after the query has changed."""
+    calls = "COUNT(DISTINCT item) AS u, SUM(amount) AS a, MIN(price) AS p"
+    text = f"SELECT shop, item AS s, {calls} FROM orders GROUP BY shop, item"
+    last = "SELECT item, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY pt DESC) AS rn FROM orders) "
+    best = last.replace("pt DESC", "amount DESC, id") + "WHERE rn <= 4"
+    one, two = {}, {"parallelism.default": "2"}
+    for name, old, new, limit in (("2-to-2", two, two, 0), ("1-to-2", one, two, 0), ("2-to-1-of-64", two, one, 64)):
+        new = {**new, "pipeline.max-parallelism": str(limit)} if limit else new
+        given = {**FILL, "max_parallelism": limit}
+        kinds.add(f"parallel-{name}/same", "shop s u a p", text, conf=old, new_conf=new, given=given)
+        turned = "MIN(price) AS p, SUM(amount) AS a"
+        given_calls = "SUM(amount) AS a, MIN(price) AS p"
+        kinds.add(
+            f"parallel-{name}/reordered", "shop s u a p", text, given_calls, turned, to="shop s u p a", conf=old,
+            new_conf=new, given=given,
+        )  # fmt: skip
+        kinds.add(
+            f"parallel-{name}/keys", "shop s u a p", text, "item AS s", "'x' AS s", "BY shop, item", "BY shop", conf=old,
+            new_conf=new, given=given,
+        )  # fmt: skip
+        more = "id, amount FROM"
+        kinds.add(
+            f"parallel-{name}/last", "item id amount", (last + "WHERE rn = 1").replace("id FROM", more), more, "id FROM",
+            to="item id", conf=old, new_conf=new, given=given,
+        )  # fmt: skip
+        kinds.add(f"parallel-{name}/top", "item id", best, "<= 4", "<= 2", conf=old, new_conf=new, given=given)
+
+
 def _settings(kinds: Kinds, seed: int) -> None:
     """Add a time to live that begins, and one that ends."""
     over = "SELECT id, SUM(amount) OVER (PARTITION BY shop ORDER BY {} ROWS BETWEEN {} PRECEDING AND CURRENT ROW) AS a"
@@ -599,17 +629,19 @@ def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:
         emitted = flink.run(**job, script=script)
         if "error" in emitted:
             return "-", f"not run: {emitted['error'][-1][:200]}"
-    before = pyspark_savepoint.open(folder / "before")
+    before, given = pyspark_savepoint.open(folder / "before"), dict(case.given)
+    limit = given.pop("max_parallelism", 0)
     try:
-        rows = before.check_evolution(*plans, **case.given).to_arrow().to_pylist()
+        rows = before.check_evolution(*plans, **given).to_arrow().to_pylist()
         verdict = worst(Verdict(row["verdict"]) for row in rows if row["level"] == "operator" and _counts(row))
-        before.evolve(*plans, **case.given).write(folder / "evolved")
+        evolved = before.evolve(*plans, **given)
+        (evolved.with_max_parallelism(limit) if limit else evolved).write(folder / "evolved")
     except SavepointError as error:
         return "refused", "refused: " + " ".join(str(error).split())
     except Exception as error:  # what must never be raised
         return "-", f"WRONG: {type(error).__name__}: {error}"
-    evolved = {"restore": (folder / "evolved").resolve().as_uri(), "from": BEFORE, "until": ALL}
-    answer = new.run(plan=plans[1], conf=dict(case.new.conf), script=script, **evolved)
+    restored = {"restore": (folder / "evolved").resolve().as_uri(), "from": BEFORE, "until": ALL}
+    answer = new.run(plan=plans[1], conf=dict(case.new.conf), script=script, **restored)
     if "error" in answer:
         return verdict, f"WRONG: not restored: {answer['error'][-1][:300]}"
     found, wanted = (Counter(map(tuple, rows)) for rows in (answer["before"], emitted["after"]))

@@ -8,7 +8,7 @@ import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Constant, Verdict
+from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Constant, Verdict, Waiting
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
@@ -122,6 +122,20 @@ def test_a_stable_plan_has_the_ids_of_the_old_one(name: str) -> None:
     assert len(partners) >= 2
     assert not any(one.moves for one in partners)
     assert len({node["id"] for node in stable["nodes"]}) == len(stable["nodes"])
+
+
+def test_first_rows_by_time_of_flink_1_wait_for_the_watermark_in_flink_2() -> None:
+    """Flink 1 emits them at once, Flink 2 when the watermark comes: in other states, with timers."""
+    old, new = (changes() / release / "dedup-first-rowtime" for release in ("1.20.5", "2.3.0"))
+    options = check_options(fill="initial")
+    found = evolution_of(old / "old.json", new / "new.json", options, Snapshot.open(str(old / "before")))
+    (change,) = [one for one in found.operators if one.new is not None and one.new.transformation == "deduplicate"]
+    waiting = {state.new_name: state.waiting for state in change.states}
+    assert waiting == {
+        "waiting-to-emit-on-timer": Waiting(time=1, delay=40_000),
+        "already-emitted-state-boolean": Waiting(time=1, delay=40_000, waits=False),
+    }
+    assert [(one.service, one.action) for one in change.timers] == [("user-timers", "made")]
 
 
 def test_alike_operators_are_ambiguous_until_one_is_named() -> None:
