@@ -539,25 +539,27 @@ def _parallel(kinds: Kinds) -> None:
     best = last.replace("pt DESC", "amount DESC, id") + "WHERE rn <= 4"
     one, two = {}, {"parallelism.default": "2"}
     for name, old, new, limit in (("2-to-2", two, two, 0), ("1-to-2", one, two, 0), ("2-to-1-of-64", two, one, 64)):
-        new = {**new, "pipeline.max-parallelism": str(limit)} if limit else new
-        given = {**FILL, "max_parallelism": limit}
-        kinds.add(f"parallel-{name}/same", "shop s u a p", text, conf=old, new_conf=new, given=given)
-        turned = "MIN(price) AS p, SUM(amount) AS a"
-        given_calls = "SUM(amount) AS a, MIN(price) AS p"
-        kinds.add(
-            f"parallel-{name}/reordered", "shop s u a p", text, given_calls, turned, to="shop s u p a", conf=old,
-            new_conf=new, given=given,
-        )  # fmt: skip
-        kinds.add(
-            f"parallel-{name}/keys", "shop s u a p", text, "item AS s", "'x' AS s", "BY shop, item", "BY shop", conf=old,
-            new_conf=new, given=given,
-        )  # fmt: skip
-        more = "id, amount FROM"
-        kinds.add(
-            f"parallel-{name}/last", "item id amount", (last + "WHERE rn = 1").replace("id FROM", more), more, "id FROM",
-            to="item id", conf=old, new_conf=new, given=given,
-        )  # fmt: skip
-        kinds.add(f"parallel-{name}/top", "item id", best, "<= 4", "<= 2", conf=old, new_conf=new, given=given)
+
+        def add(
+            change: str,
+            columns: str,
+            text: str,
+            *changes: str,
+            to: str | None = None,
+            kind: str = f"parallel-{name}",
+            conf: Mapping[str, str] = old,
+            new_conf: Mapping[str, str] = {**new, "pipeline.max-parallelism": str(limit or 128)},
+            given: Mapping[str, Any] = {**FILL, "max_parallelism": limit},
+        ) -> None:
+            kinds.add(f"{kind}/{change}", columns, text, *changes, to=to, conf=conf, new_conf=new_conf, given=given)
+
+        add("same", "shop s u a p", text)
+        turned = ("SUM(amount) AS a, MIN(price) AS p", "MIN(price) AS p, SUM(amount) AS a")
+        add("reordered", "shop s u a p", text, *turned, to="shop s u p a")
+        add("keys", "shop s u a p", text, "item AS s", "'x' AS s", "BY shop, item", "BY shop")
+        rows = last.replace("id FROM", "id, amount FROM") + "WHERE rn = 1"
+        add("last", "item id amount", rows, "id, amount FROM", "id FROM", to="item id")
+        add("top", "item id", best, "<= 4", "<= 2")
 
 
 def _settings(kinds: Kinds, seed: int) -> None:
@@ -603,12 +605,18 @@ def _settings(kinds: Kinds, seed: int) -> None:
             legacy = {**conf, name: "LEGACY"}
             kinds.add(f"{kind}/to-legacy", "item s n", text, conf=conf, new_conf=legacy, key="item")
             kinds.add(f"{kind}/from-legacy", "item s n", text, conf=legacy, new_conf=conf, key="item")
+    batched = {name: one for name, one in texts.items() if not name.startswith(("aggregate", "over", "limit"))}
+    for name, (columns, text) in batched.items():
+        kinds.add(f"batches/{name}-on", columns, text, conf={}, new_conf=MINI)
+        kinds.add(f"batches/{name}-off", columns, text, conf=MINI, new_conf={})
     live = {"table.exec.state.ttl": "1 d"}
     for name, (columns, text) in texts.items():
         kinds.add(f"live/{name}-on", columns, text, conf={}, new_conf=live)
         kinds.add(f"live/{name}-off", columns, text, conf=live, new_conf={})
     kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
     text = "SELECT o.id, p.paid FROM orders o LEFT JOIN payments p ON o.shop = p.shop"
+    kinds.add("batches/join-on", "id paid", text, conf={}, new_conf=MINI)
+    kinds.add("batches/join-off", "id paid", text, conf=MINI, new_conf={})
     kinds.add("live/join-on", "id paid", text, conf={}, new_conf=live)
     kinds.add("live/join-off", "id paid", text, conf=live, new_conf={})
 
