@@ -34,6 +34,7 @@ from pyspark_savepoint.statebackends.evolution.deciding_rows import (
     with_associations,
 )
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before, insert_only
+from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
 from pyspark_savepoint.statebackends.evolution.lineage import (
     AGGREGATES,
     JOINS,
@@ -63,6 +64,7 @@ SORTED = (
     "its sort keys have other types, and their comparator is code that Flink makes: cast the columns by which it "
     "orders to their types of before"
 )
+COUNTED = "it counts the first rows up to the old limit: later ones are taken for the next"
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
     "emitted then, though the old job has emitted them: the sink must take them as updates"
@@ -226,6 +228,8 @@ class Pair:
     def _larger(self, change: StateChange) -> StateChange:
         """Return the state of a Top-N that becomes larger: made of what the operator before it has emitted."""
         decision, state = self.decision, change.new
+        if state is not None and state.name == COUNTER:
+            return replace(change, verdict=worst((change.verdict, Verdict.FILLED)), reasons=(COUNTED,))
         if state is None or state.input is None:
             return change
         emitted = emitted_before(decision.new, decision.decided, self.node, state)

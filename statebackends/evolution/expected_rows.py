@@ -121,6 +121,16 @@ def _by_sort_key(name: str, rows: tuple[Column, ...], by: tuple[int, ...], ttl: 
     return StateShape(name, "map", Layout.ROWS_BY_SORT_KEY, kind, rows, by, ttl=ttl, input=0)
 
 
+COUNTER = "counterState"
+
+
+def _counts_first_rows(attributes: Mapping[str, Any]) -> bool:
+    """Return whether a rank by processing time keeps the first rows: it counts those that it has emitted."""
+    constant = (attributes.get("rankRange") or {}).get("type") == "Constant"
+    first = bool(attributes["orderBy"]["fields"][0].get("isAscending"))
+    return constant and first and attributes["rankStrategy"]["type"] == "AppendFast"
+
+
 def rank(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     attributes, rows, ttl = node.attributes, plan.inputs(node)[0].output, node.ttl()
     limits = attributes.get("rankRange") or {}
@@ -129,6 +139,8 @@ def rank(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     key = fields(rows, (attributes.get("partition") or {}).get("fields") or ())
     shape = replace(shape, key=key)
     processing = len(by) == 1 and rows[by[0]].kind.kind == "PROCTIME"
+    if processing and _counts_first_rows(attributes):
+        return replace(shape, states=(plain_state(COUNTER, "INT", ttl),))
     if limits.get("type") != "Constant" or attributes.get("rankType", "ROW_NUMBER") != "ROW_NUMBER" or processing:
         return replace(shape, known=False, notes=("a rank with a variable limit, or by processing time, is not known",))
     kind = str(strategy["type"])

@@ -351,6 +351,11 @@ def _ranks(kinds: Kinds) -> None:
     kinds.add("rank-append/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
     kinds.add("rank-append/from-2", columns, text, "rn <= 4", "rn BETWEEN 2 AND 4")
     kinds.add("rank-append/to-2", columns, text.replace("rn <= 4", "rn BETWEEN 2 AND 4"), "BETWEEN 2 AND 4", "<= 4")
+    text = ranked.format("shop, id, amount", "PARTITION BY item", "pt", "orders", 6)
+    kinds.add("rank-first/same", columns, text, "shop, id", "shop, id + 1")
+    kinds.add("rank-first/column", columns, text, "amount FROM", "amount, item FROM", to=f"{columns} item")
+    kinds.add("rank-first/smaller", columns, text, "<= 6", "<= 4")
+    kinds.add("rank-first/larger", columns, text, "<= 6", "<= 9")
     grown = "(SELECT item, COUNT(*) AS n FROM orders GROUP BY item)"
     for name, source, number in (
         ("update", grown, "n"),
