@@ -327,6 +327,9 @@ class Pair:
         names = {state.name for state in self.new.states} | {one.old.name for one in changes if one.old is not None}
         for state in self.old.states:
             if state.name not in names and state.layout is not Layout.ACCUMULATORS and not _is_view(state):
+                if any(one.emitted_by is not None for one in changes):
+                    yield StateChange(Verdict.DERIVED, state, None, reasons=("its rows are made anew",))
+                    continue
                 yield StateChange(Verdict.LOST, state, None, reasons=("the new operator keeps no such state",))
 
     def _partner(self, state: StateShape) -> StateShape | None:

@@ -38,6 +38,7 @@ TECHNICAL = (
 )  # fmt: skip
 #: Abilities of a source that change neither its rows nor their meaning.
 HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark")
+PROCESSING_TIME = "$PROCTIME$"
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -156,6 +157,8 @@ class Lineage:
         used: dict[int, int] = {}
         renumbered = _renumbered(rex, used)
         operands = tuple(fields[index] for index in used)
+        if str(rex.get("internalName", "")).startswith(PROCESSING_TIME):
+            return Term(digest("processing time"), name, renumbered)  # releases describe it in different ways
         return Term(
             digest("rex", _meaning_of(renumbered), [one.digest for one in operands]), name, renumbered, operands
         )

@@ -22,13 +22,12 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Rex,
     Verdict,
 )
-from pyspark_savepoint.statebackends.evolution.lineage import Term, same_type
+from pyspark_savepoint.statebackends.evolution.lineage import PROCESSING_TIME, Term, same_type
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.shapes import Column
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 TEXTS, BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-PROCESSING_TIME = "$PROCTIME$"
 GIVE = "give its values in backfill, or fill='initial' to begin with {what}"
 
 
