@@ -86,7 +86,7 @@ FUNCTIONS: Mapping[str, str] = MappingProxyType(
         "min_of_rows": "(state, field): the smallest",
         "max_of_rows": "(state, field): the largest",
         "view_of_rows": "(state, field): the map from values of the field to how often they are in those rows",
-        "associations": "(state of the other side): its number of rows that satisfy the whole condition",
+        "associations": "(state of the other side, keys where NULL matches nothing): its number of rows that match",
         "new_associations": "(): as 'associations', for rows whose other side has changed as well",
         "true": "(): TRUE",
         "time_of_write": "(): when the savepoint is written, for a time to live that begins",

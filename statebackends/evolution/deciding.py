@@ -185,7 +185,9 @@ class Pair:
                 return self._of_history(given, reason)
             states = tuple(StateChange(verdict, None, state, reasons=(reason,)) for state in self.new.states)
             return OperatorChange(verdict, self.old, self.new, states, timers=settings.timers, reasons=(reason,))
-        states = tuple(self._states())
+        rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
+        rekeyed |= self.node.kind in JOINS and len(self.old.key) != len(self.new.key)
+        states = tuple(self._states(rekeyed=rekeyed))
         states = tuple(_with_ttl(one) for one in states)
         if merges:
             states = tuple(_merged(one) for one in self._recounted(states))
@@ -195,8 +197,6 @@ class Pair:
             states = tuple(self._larger(one) for one in states)
         elif settings.limit is not None:
             states = tuple(_limited(one, settings.limit) for one in states)
-        rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
-        rekeyed |= self.node.kind in JOINS and len(self.old.key) != len(self.new.key)
         if rekeyed and self.node.kind in JOINS and self.node.kind != "join":
             states = tuple(StateChange(Verdict.REFUSED, None, one, reasons=(OTHER_KEYS,)) for one in self.new.states)
             return OperatorChange(Verdict.REFUSED, self.old, self.new, states, reasons=(OTHER_KEYS,))
@@ -292,7 +292,7 @@ class Pair:
 
     # -- states --------------------------------------------------------------------------------------------------
 
-    def _states(self) -> Iterator[StateChange]:
+    def _states(self, *, rekeyed: bool) -> Iterator[StateChange]:
         decision = self.decision
         if self.node.kind in (*AGGREGATING, "over-aggregate"):
             old = Aggregation(decision.old, self.before, self.old)
@@ -305,12 +305,17 @@ class Pair:
         if self.node.kind == "join" and len(changes) == 2:
             same = decision.old.residual(self.before) == decision.new.residual(self.node)
             residual = bool(decision.new.residual(self.node))
+            filtered = join_spec(self.node).get("filterNulls") or ()
+            nulls = [place for place, filters in enumerate(filtered) if filters]
             changes = [
                 with_associations(
                     one,
                     other,
-                    whole=not same or other.verdict in (Verdict.BEGINS_EMPTY, Verdict.LOST, Verdict.BACKFILLED),
+                    whole=rekeyed
+                    or not same
+                    or other.verdict in (Verdict.BEGINS_EMPTY, Verdict.LOST, Verdict.BACKFILLED),
                     residual=residual,
+                    nulls=nulls,
                 )
                 for one, other in (changes, changes[::-1])
             ]

@@ -140,10 +140,13 @@ def _with_layout(old: StateShape, new: StateShape, fields: tuple[FieldSource, ..
     return StateChange(verdict, old, new, fields, parts=parts, merge=merge, reasons=tuple(reasons))
 
 
-def with_associations(change: StateChange, other: StateChange, *, whole: bool, residual: bool) -> StateChange:
+def with_associations(
+    change: StateChange, other: StateChange, *, whole: bool, residual: bool, nulls: Sequence[int] = ()
+) -> StateChange:
     """Return the change of a join's side, with the numbers of matching rows where they have to be counted.
 
-    ``whole``: the condition or the rows of the other side are other ones, so that numbers that are there are wrong.
+    ``whole``: the keys, the condition or the rows of the other side are other ones, so that numbers that are there are
+    wrong. ``nulls``: fields of the key in which NULL matches nothing.
     """
     if change.new is None or change.new.layout not in ASSOCIATED or change.verdict is Verdict.BEGINS_EMPTY:
         return change
@@ -156,7 +159,9 @@ def with_associations(change: StateChange, other: StateChange, *, whole: bool, r
         )
         return replace(change, verdict=worst((change.verdict, Verdict.REFUSED)), reasons=(*change.reasons, reason))
     name = other.new.name if other.new is not None else ""
-    source = Call("new_associations" if other.verdict is not Verdict.AS_IS else "associations", (OldState(name),))
+    source = Call(
+        "new_associations" if other.verdict is not Verdict.AS_IS else "associations", (OldState(name), *nulls)
+    )
     reason = "how many rows of the other side match each row is counted"
     verdict = worst((change.verdict, Verdict.DERIVED))
     return replace(

@@ -289,6 +289,9 @@ def _joins(kinds: Kinds, seed: int) -> None:
             if one != other:
                 name = f"join/{one}-to-{other}".replace(" JOIN", "").lower()
                 kinds.add(name, "id amount paid", text.format(one), text.format(one), text.format(other))
+    text = "SELECT o.id, p.id AS big FROM orders o JOIN orders p ON o.price = p.price AND o.shop = p.shop"
+    kinds.add("join/null-keys", "id big", text, " JOIN", " LEFT JOIN")
+    kinds.add("join/null-keys-fewer", "id big", text.replace(" JOIN", " LEFT JOIN"), " AND o.shop = p.shop", "")
     text = "SELECT id, amount FROM orders WHERE shop IN (SELECT shop FROM payments WHERE paid > 2)"
     kinds.add("join/semi-column", "id amount", text, "amount FROM", "amount, item FROM", to="id amount item")
     kinds.add("join/semi-to-anti", "id amount", text, "IN (SELECT", "NOT IN (SELECT")

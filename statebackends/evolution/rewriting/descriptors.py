@@ -79,7 +79,8 @@ class StateColumns:
     @classmethod
     def of(cls, descriptor: StateDescriptor, shape: StateShape) -> StateColumns:
         """Return the columns of a descriptor."""
-        kind = parse_type(shape.value_type).arrow_type(EXACT)
+        # A sorted map has the rows of a map, and a comparator that no text describes.
+        kind = parse_type(shape.value_type.removeprefix("SORTED_")).arrow_type(EXACT)
         if descriptor.last_access is None:
             return cls(descriptor.name, kind)
         access: pa.DataType = pa.int64()

@@ -270,11 +270,21 @@ def _moved_bits(call: Called) -> pa.Array:
 
 def _of_partner(call: Called) -> Called:
     """Return the call with the state of OLD whose rows a state of NEW has: there are as many."""
-    (state,) = call.arguments
+    state = call.arguments[0]
     name = call.values.keys.partners.get(state.state)
     if name is None:
         _unknown("the number of rows that match rows which another operator has emitted")
     return replace(call, arguments=(OldState(name),))
+
+
+def _associations(call: Called) -> pa.Array:
+    """Return how many rows of the other side each row matches; none of a key with NULL, where that matches nothing."""
+    partner = _of_partner(call)
+    numbers = partner.counted(partner.weights)
+    for place in call.arguments[1:]:
+        there = call.of_key(call.values.keys.key[place].is_valid())
+        numbers = pc.if_else(there, numbers, pa.scalar(0, numbers.type))
+    return numbers
 
 
 def _structure(call: Called, *, largest: bool) -> pa.Array:
@@ -307,7 +317,7 @@ FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
     "max_of_rows": lambda call: call.extreme(largest=True),
     "min_structure_of_rows": lambda call: _structure(call, largest=False),
     "max_structure_of_rows": lambda call: _structure(call, largest=True),
-    "associations": lambda call: _of_partner(call).counted(_of_partner(call).weights),
-    "new_associations": lambda call: _of_partner(call).counted(_of_partner(call).weights),
+    "associations": lambda call: _associations(call),
+    "new_associations": lambda call: _associations(call),
     "true": lambda call: pa.array(np.ones(len(call.values.rows), np.bool_)),
 }

@@ -19,7 +19,16 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    "name", ["sum-backfilled", "grouping-column-removed", "join-becomes-left", "window-sum-added", "top-5-to-3"]
+    "name",
+    [
+        "sum-backfilled",
+        "grouping-column-removed",
+        "join-becomes-left",
+        "window-sum-added",
+        "top-5-to-3",
+        "window-keys-merged",
+        "growing-top-2-to-4",
+    ],
 )
 def test_both_faces_write_the_same_state(spark: SparkSession, tmp_path: Path, name: str) -> None:
     folder = folder_of("1.20.5", name)
