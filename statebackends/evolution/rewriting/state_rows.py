@@ -117,7 +117,9 @@ def _of_map(shape: StateShape, column: pa.Array, access: pa.Array | None) -> Sta
     owner = np.repeat(np.arange(len(column)), counts)
     parts: dict[str, pa.Array] = {}
     if access is not None:
-        parts[LAST_ACCESS] = map_parts(access)[2]
+        # A value that is a map has one time, the entries of a map state have one each.
+        whole = not pa.types.is_map(access.type)
+        parts[LAST_ACCESS] = access.take(pa.array(owner)) if whole else map_parts(access)[2]
     layout, row = shape.layout, values
     if layout in LISTS_IN_MAP:
         lengths, row = list_parts(values)
@@ -245,6 +247,10 @@ def _as_map(shape: StateShape, rows: StateRows, kind: pa.DataType, count: int) -
     column = map_array(kind, lengths, _whole(keys), _whole(values), present)
     if access is None:
         return column, None
+    if shape.kind == "value":
+        owners = np.flatnonzero(lengths)
+        last = np.cumsum(lengths)[owners] - 1
+        return column, _placed(access.take(pa.array(last)), owners, count)
     times = pa.map_(kind.key_type, access.type)
     return column, map_array(times, lengths, _whole(keys), _whole(access), present)
 
