@@ -58,7 +58,6 @@ READS: dict[str, tuple[tuple[str, ...], float]] = {
     "`erase --dry-run`": (("erase", "s3://bucket/wide", "s3://bucket/new", "--dry-run", "--keys", "42"), 10),
 }
 WRITES: dict[str, tuple[tuple[str, ...], float]] = {
-    "`relocate`": (("relocate", NEWEST, "s3://bucket/job", "s3://bucket/moved", "s3://bucket/there"), 3),
     "`pin`, 64 files": (("pin", "s3://bucket/wide", "s3://bucket/pinned"), 3),
     "`cp`, 64 files": (("cp", "s3://bucket/wide", "s3://bucket/copied"), 3),
     "`rename` of an operator": (("rename", "s3://bucket/wide", "s3://bucket/renamed", f"{UID}=other"), 3),
@@ -83,12 +82,6 @@ def stores(folder: Path, keys: int) -> Iterator[Figure]:
             store.upload(folder / name, name)
         newest = store.objects[f"job/chk-{CHECKPOINTS}/_metadata"]
         store.objects |= {f"many/chk-{number}/_metadata": newest for number in range(1, MANY + 1)}
-        moved = {
-            name: data
-            for name, data in store.objects.items()
-            if name.startswith(("job/shared/", f"job/chk-{CHECKPOINTS}/"))
-        }
-        store.objects |= {name.replace("job/", "moved/", 1): data for name, data in moved.items()}
         store.latency = LATENCY
         for name, (words, most) in {**READS, **WRITES}.items():
             yield _figure(store, name, [word.format(folder=folder) for word in words], most)
