@@ -49,7 +49,8 @@ FORBIDDEN_ATTRIBUTES = {
 }  # fmt: skip
 #: Where a kernel's own function is run by Python, or compiled: with the names of its module, from which it is made.
 RUNS_KERNELS = ("formats/kernels/interpretation.py", "formats/kernels/compiling.py")
-#: Where machine code is called: of files that nobody else can have written.
+#: Where machine code is called: of files that nobody else can have written. A function that calls it is made of the
+#: numbers and kinds of its arguments, as ``dataclasses`` makes functions.
 CALLS_MACHINE_CODE = "formats/kernels/object_code.py"
 #: Where a module is imported by a name that is not written in the import: the names are constants of the module.
 IMPORTS_BY_NAME = {
@@ -77,7 +78,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/serializers/sql/internal.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
-    "statebackends/model/unify.py": 5,  # the same
+    "statebackends/model/unify.py": 4,  # the same
     "statebackends/surveys/losses.py": 2,  # the kinds of state of a subtask
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
     "statebackends/writing/planning/planned_write.py": 1,  # the fields of rows that are those of a write
@@ -157,7 +158,8 @@ def test_nothing_is_run_or_unpickled(module: str) -> None:
     for node in walk(module):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             # Also where it is only handed on: a name for eval. A field may have such a name.
-            assert node.id not in FORBIDDEN_CALLS, f"{module}:{node.lineno}"
+            made = node.id == "exec" and module == CALLS_MACHINE_CODE
+            assert node.id not in FORBIDDEN_CALLS or made, f"{module}:{node.lineno}"
         if isinstance(node, ast.Attribute):
             allowed = node.attr == "__globals__" and module in RUNS_KERNELS
             assert node.attr not in FORBIDDEN_ATTRIBUTES or allowed, f"{module}:{node.lineno}"

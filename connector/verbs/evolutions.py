@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self
 
-from pyspark_savepoint.execution.face import Face, R, T
+from pyspark_savepoint.execution.face import Face, R, T, snapshot_of
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import given_values, with_views
@@ -168,7 +168,7 @@ class Evolutions(Face[R, T]):
             with refusing(argument):
                 shapes = shapes_of(plan)
                 result = sink_result(plan, sink, argument)
-            check_belongs(shapes, savepoint._snapshot())
+            check_belongs(shapes, snapshot_of(savepoint))
             sides.append((result, savepoint.plan))
         table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
         return table

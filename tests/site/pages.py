@@ -17,6 +17,7 @@ FUNCTIONS = "statebackends/README.md"
 MIGRATION = "statebackends/migration/README.md"
 ANSWERS = "connector/guide/answers.md"
 GLOSSARY = "connector/guide/glossary.md"
+SQL_CHANGES = "connector/guide/sql-changes.md"
 #: Pages by task, in the order in which a new user needs them.
 GUIDE = (
     "open-and-query",
@@ -93,6 +94,7 @@ HOW_TO = Chapter(
     (
         Page("answers", None, (Section(ANSWERS),)),
         *(Page(name, None, (Section(f"connector/guide/{name}.md"),)) for name in GUIDE),
+        Page("sql-changes", None, (Section(SQL_CHANGES),)),
         Page("glossary", None, (Section(GLOSSARY),)),
     ),
 )

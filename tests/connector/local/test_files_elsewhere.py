@@ -33,7 +33,7 @@ def test_rows_of_a_broadcast_state_replace_others(elsewhere: LocalSavepoint, tmp
 def test_types_from_it(elsewhere: LocalSavepoint, tmp_path: Path) -> None:
     source, empty = f"{elsewhere.path}#accounts", pyspark_savepoint.create()
     rows = pa.table({"key": [1, 2], "total": [5, 15]})
-    with pytest.raises(UnsafePathError, match=r"(?s)outside of the snapshot.*allowOutside"):
+    with pytest.raises(UnsafePathError, match=r"(?s)outside of the snapshot.*allow_outside"):
         empty.with_operator("totals", rows, types_from=source)
     new = empty.with_operator("totals", rows, types_from=source, allow_outside=True).write(tmp_path / "new")
     assert new.keyed_state("totals").to_arrow().sort_by("key").to_pydict() == rows.to_pydict()

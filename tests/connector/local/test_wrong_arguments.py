@@ -60,7 +60,7 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.migrate(flink="2.3"), "no argument 'flink'\n  to do: it is 'flink_version' now"),  # type: ignore[call-arg]
     (lambda sp: sp.with_offsets(to="latest"), "no argument 'to'\n  to do: it is 'reset' now"),  # type: ignore[call-arg]
     (lambda sp: sp.remove_state("accounts", nme="x"), "no argument 'nme'"),  # type: ignore[call-arg]
-    (lambda sp: sp.with_list_state("accounts", "s", VALUES, max_parallelism=8), "'maxParallelism' differs"),
+    (lambda sp: sp.with_list_state("accounts", "s", VALUES, max_parallelism=8), "'max_parallelism' differs"),
     (lambda sp: sp.with_list_state("accounts", "s", VALUES, compression="snappy"), "is never compressed"),  # type: ignore[call-arg]
     (lambda _: create_savepoint(max_parallelism="x"), "max parallelism is a whole number"),  # type: ignore[arg-type]
 ]

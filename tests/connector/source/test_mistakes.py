@@ -92,7 +92,7 @@ def test_values_that_only_tasks_see_are_named_with_what_to_do(spark: SparkSessio
     for columns, options, told in (
         ("5000000000L AS n", {"types": '{"n": "INT"}'}, "a value of column 'n' does not fit exactly"),
         ("array(1L, NULL) AS n", {}, "a value of LONG cannot be null"),
-        ("2L AS n, CAST(NULL AS BIGINT) AS k", {"key": "k"}, "leave these rows out"),
+        ("2L AS n, CAST(NULL AS BIGINT) AS k", {"key": "k"}, "leave the rows out in which 'k' is NULL"),
     ):
         with pytest.raises(PySparkException) as raised:
             tried.write(columns, **options)

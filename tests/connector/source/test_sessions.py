@@ -189,7 +189,10 @@ MISTAKES = {
     ),
     "write('2L AS n', key='idd')": ("there is no column 'idd' for the key", "did you mean 'id'?"),
     "write('NULL AS n')": ("has a type without a counterpart in Flink", "to do: give the column a type"),
-    "write('2L AS n, CAST(NULL AS BIGINT) AS k', key='k')": ("column 'k' is NULL in some rows", "leave these rows out"),
+    "write('2L AS n, CAST(NULL AS BIGINT) AS k', key='k')": (
+        "column 'k' is NULL in some rows",
+        "leave the rows out in which 'k' is NULL",
+    ),
     "write('array(1L, NULL) AS n')": ("a value of LONG cannot be null", "to do: filter these rows"),
     "write('2L AS n', mode='error')": ("cannot be written in the", 'use either the "Append" or "Overwrite" mode'),
     "write('2L AS n', path='iceberg')": ("found: an Iceberg table: data/, metadata/", "to do: name a new folder"),
@@ -206,7 +209,7 @@ MISTAKES = {
     "sp.remove_keys('accounts', ['a'])": ("key must be a value of int64", "to do: give a whole number"),
     "sp.with_operator('new', spark.sql('SELECT 1L AS v, CAST(NULL AS BIGINT) AS key')).write(f'{folder}/mistaken')": (
         "operator: new (",
-        "to do: leave these rows out",
+        "to do: leave the rows out in which",
     ),
     "sp.remove_operator('accounts').write(f'{folder}/out/next')": (
         "a savepoint exists at this path",
