@@ -49,7 +49,7 @@ def test_both_faces_write_the_same_state(spark: SparkSession, tmp_path: Path, na
 @pytest.mark.parametrize(("old", "new"), [("count", "distinct"), ("top 3", "top 5")])
 def test_history_is_a_table_of_spark(spark: SparkSession, tmp_path: Path, old: str, new: str) -> None:
     (old_plan, savepoint), (new_plan, golden) = place("2.3.0", old), place("2.3.0", new)
-    history = spark.createDataFrame(orders().to_pandas()).repartition(3).orderBy("id")
+    history = spark.createDataFrame(orders()).repartition(3).orderBy("id")
     sp = Savepoint.load(spark, savepoint)
     sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "spark")
     assert rows_of(pyspark_savepoint.open(tmp_path / "spark")) == rows_of(pyspark_savepoint.open(golden))
