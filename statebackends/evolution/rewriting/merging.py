@@ -123,16 +123,11 @@ class MergedRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one row for each key."""
-        codec = KeyCodec(self.descriptor, self.max_parallelism)
-        with RowSorter(self.schema, self.memory) as sorter:
-            for batch in batches:
-                encoded = codec.encode(batch)
-                sorter.add(encoded.key_group, encoded.key, batch)
-            for whole in whole_keys(sorter.sorted()):
-                try:
-                    yield self._merged(whole)
-                except SavepointError as error:
-                    raise error.with_facts(operator=self.rewrites.label) from None
+        for whole in rows_by_key(batches, self.descriptor, self.max_parallelism, self.schema, self.memory):
+            try:
+                yield self._merged(whole)
+            except SavepointError as error:
+                raise error.with_facts(operator=self.rewrites.label) from None
 
     def _merged(self, batch: SortedBatch) -> pa.RecordBatch:
         numbers = np.cumsum(_begins(batch)) - 1
@@ -173,13 +168,8 @@ class DistinctRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the first row of each."""
-        codec = KeyCodec(self.descriptor, self.max_parallelism)
-        with RowSorter(self.schema, self.memory) as sorter:
-            for batch in batches:
-                encoded = codec.encode(batch)
-                sorter.add(encoded.key_group, encoded.key, batch)
-            for whole in whole_keys(sorter.sorted()):
-                yield whole.rows.take(pa.array(np.flatnonzero(_begins(whole))))
+        for whole in rows_by_key(batches, self.descriptor, self.max_parallelism, self.schema, self.memory):
+            yield whole.rows.take(pa.array(np.flatnonzero(_begins(whole))))
 
 
 @dataclass(frozen=True)
@@ -193,15 +183,10 @@ class UniqueRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows by key."""
-        codec = KeyCodec(self.descriptor, self.max_parallelism)
-        with RowSorter(self.schema, self.memory) as sorter:
-            for batch in batches:
-                encoded = codec.encode(batch)
-                sorter.add(encoded.key_group, encoded.key, batch)
-            for whole in whole_keys(sorter.sorted()):
-                others = [whole.rows.column(name) for name in whole.rows.schema.names if name != KEY]
-                numbers = group_numbers(others, len(whole), np.cumsum(_begins(whole)))
-                yield whole.rows.take(pa.array(np.sort(np.unique(numbers, return_index=True)[1])))
+        for whole in rows_by_key(batches, self.descriptor, self.max_parallelism, self.schema, self.memory):
+            others = [whole.rows.column(name) for name in whole.rows.schema.names if name != KEY]
+            numbers = group_numbers(others, len(whole), np.cumsum(_begins(whole)))
+            yield whole.rows.take(pa.array(np.sort(np.unique(numbers, return_index=True)[1])))
 
 
 def _begins(batch: SortedBatch) -> np.ndarray:
@@ -213,7 +198,23 @@ def _begins(batch: SortedBatch) -> np.ndarray:
     return begins
 
 
-def whole_keys(batches: Iterator[SortedBatch]) -> Iterator[SortedBatch]:
+def rows_by_key(
+    batches: Iterable[pa.RecordBatch],
+    descriptor: KeyedDescriptor,
+    max_parallelism: int,
+    schema: pa.Schema,
+    memory: int,
+) -> Iterator[SortedBatch]:
+    """Sort rows by key, if necessary on disk, and yield batches that have all rows of their keys."""
+    codec = KeyCodec(descriptor, max_parallelism)
+    with RowSorter(schema, memory) as sorter:
+        for batch in batches:
+            encoded = codec.encode(batch)
+            sorter.add(encoded.key_group, encoded.key, batch)
+        yield from _whole_keys(sorter.sorted())
+
+
+def _whole_keys(batches: Iterator[SortedBatch]) -> Iterator[SortedBatch]:
     """Yield sorted rows in batches that have all rows of their keys."""
     held: list[SortedBatch] = []
     for batch in batches:

@@ -23,13 +23,11 @@ from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import through
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, Order, best_rows
-from pyspark_savepoint.statebackends.evolution.rewriting.merging import whole_keys
+from pyspark_savepoint.statebackends.evolution.rewriting.merging import rows_by_key
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, StateRows
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, OperatorShape
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.groups import group_numbers
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
 
 #: By which keys are distributed; nothing of it is written.
 MAX_PARALLELISM = 128
@@ -220,13 +218,8 @@ class ChangedRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the changes."""
-        codec = KeyCodec(self.descriptor, MAX_PARALLELISM)
-        with RowSorter(self.rows, self.memory) as sorter:
-            for batch in batches:
-                encoded = codec.encode(batch)
-                sorter.add(encoded.key_group, encoded.key, batch)
-            for whole in whole_keys(sorter.sorted()):
-                yield self._changes(whole.rows)
+        for whole in rows_by_key(batches, self.descriptor, MAX_PARALLELISM, self.rows, self.memory):
+            yield self._changes(whole.rows)
 
     def _changes(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = [rows.column(one.name) for one in self.kinds]
