@@ -640,7 +640,7 @@ def _writer(declared: Mapping[str, _Part], encodings: Mapping[str, Encoding[Any]
     writers = [_needed(name, encoding, declared[name], version) for name, encoding in encodings.items()]
     write = _writer_of(writers, attrgetter(*encodings or ["__class__"]))
     if any(one.zeros for one in declared.values()):
-        write = _group_writer(declared, encodings)
+        write = _sparse_writer(encodings)
     if not lost:
         return write
 
@@ -690,25 +690,17 @@ def _writer_of(writers: list[Write[Any]], values_of: Callable[[Any], Any]) -> Wr
     return (write_two, write_three, write)[min(len(rest), 2)]
 
 
-def _group_writer(declared: Mapping[str, _Part], encodings: Mapping[str, Encoding[Any]]) -> Write[Any]:
-    present = {name: declared[name] for name in encodings}
+def _sparse_writer(encodings: Mapping[str, Encoding[Any]]) -> Write[Any]:
+    """Return the writer of fields most of which are blank: their zeros are written without a call."""
     values_of = attrgetter(*encodings)
-    writers = [encoding.write for encoding in encodings.values()]
-    groups, first = [], 0
-    for parts, zeros, _ in _groups(present, encodings):
-        last = first + len(parts)
-        groups.append((slice(first, last), bytes(zeros), writers[first:last]))
-        first = last
+    steps = [(one.write, None if one.blank is None else bytes(one.blank[1])) for one in encodings.values()]
 
     def write(out: DataOutputView, value: Any) -> None:
-        values = values_of(value)
-        for place, zeros, parts in groups:
-            group = values[place]
-            if zeros and not any(group):
-                out.buffer += zeros
-                continue
-            for write_part, one in zip(parts, group):  # noqa: B905 (as many; strict takes time)
+        for (write_part, zeros), one in zip(steps, values_of(value)):  # noqa: B905 (as many; strict takes time)
+            if one or zeros is None:
                 write_part(out, one)
+            else:
+                out.buffer += zeros
 
     return write
 
