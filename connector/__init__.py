@@ -15,27 +15,28 @@ from pyspark_savepoint.options.release import __version__
 #: As in module typing, which is not imported: little comes before the command line's handler of Ctrl-C.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
-    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-    from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
-    from pyspark_savepoint.local.local_history import open_changes, open_history
-    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-    from pyspark_savepoint.local.local_savepoint import create_savepoint as create
-    from pyspark_savepoint.local.local_savepoint import open as open  # noqa: A004
-    from pyspark_savepoint.local.local_table import LocalHistory, LocalTable
-    from pyspark_savepoint.local.retained_files import open_retained
-    from pyspark_savepoint.savepoint.catalog import create_tables, drop_tables, register
-    from pyspark_savepoint.savepoint.progress import show_progress
-    from pyspark_savepoint.savepoint.savepoint import Savepoint, history
-    from pyspark_savepoint.savepoint.streaming_checkpoint import (
+    from pyspark_savepoint.api.functions.operator_transformation import OperatorTransformation
+    from pyspark_savepoint.api.local_history import open_changes, open_history
+    from pyspark_savepoint.api.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.api.local_savepoint import create_savepoint as create
+    from pyspark_savepoint.api.local_savepoint import open as open  # noqa: A004
+    from pyspark_savepoint.api.retained_files import open_retained
+    from pyspark_savepoint.api.spark.catalog import create_tables, drop_tables, register
+    from pyspark_savepoint.api.spark.progress import show_progress
+    from pyspark_savepoint.api.spark.savepoint import Savepoint, history
+    from pyspark_savepoint.api.spark.streaming_checkpoint import (
         StreamingCheckpoint,
         open_streaming,
         savepoint_from_streaming,
     )
-    from pyspark_savepoint.savepoint.streaming_start import initial_state, starting_offsets
-    from pyspark_savepoint.source.datasource import SavepointDataSource
-    from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
-    from pyspark_savepoint.source.distribution import key_by
+    from pyspark_savepoint.api.spark.streaming_start import initial_state, starting_offsets
+    from pyspark_savepoint.api.summaries import diff
+    from pyspark_savepoint.engines.arrow.local_table import LocalHistory, LocalTable
+    from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
+    from pyspark_savepoint.engines.spark.datasource import SavepointDataSource as DefaultSource
+    from pyspark_savepoint.engines.spark.distribution import key_by
+    from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_ids
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
@@ -96,7 +97,6 @@ if TYPE_CHECKING:
         WindowAssigner,
         WindowStagger,
     )
-    from pyspark_savepoint.verbs.summaries import diff
 
 # Not `open`: `from pyspark_savepoint import *` would replace Python's.
 __all__ = [
@@ -235,38 +235,38 @@ _OF_FUNCTIONS = {
 }
 _OF_STREAMING = ("StreamingCheckpoint", "open_streaming", "savepoint_from_streaming")
 #: Packages whose modules need PySpark.
-_WITH_SPARK = ("savepoint", "source", "functions", "catalog")
+_WITH_SPARK = ("api.spark.", "api.functions.", "engines.spark.")
 _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
-    "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
+    "OperatorTransformation": ("pyspark_savepoint.api.functions.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
-    "LocalHistory": ("pyspark_savepoint.local.local_table", "LocalHistory"),
-    "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
-    "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
-    "create": ("pyspark_savepoint.local.local_savepoint", "create_savepoint"),
-    "open": ("pyspark_savepoint.local.local_savepoint", "open"),
-    "open_changes": ("pyspark_savepoint.local.local_history", "open_changes"),
-    "open_history": ("pyspark_savepoint.local.local_history", "open_history"),
-    "open_retained": ("pyspark_savepoint.local.retained_files", "open_retained"),
-    "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
-    "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
+    "LocalHistory": ("pyspark_savepoint.engines.arrow.local_table", "LocalHistory"),
+    "LocalSavepoint": ("pyspark_savepoint.api.local_savepoint", "LocalSavepoint"),
+    "LocalTable": ("pyspark_savepoint.engines.arrow.local_table", "LocalTable"),
+    "create": ("pyspark_savepoint.api.local_savepoint", "create_savepoint"),
+    "open": ("pyspark_savepoint.api.local_savepoint", "open"),
+    "open_changes": ("pyspark_savepoint.api.local_history", "open_changes"),
+    "open_history": ("pyspark_savepoint.api.local_history", "open_history"),
+    "open_retained": ("pyspark_savepoint.api.retained_files", "open_retained"),
+    "DefaultSource": ("pyspark_savepoint.engines.spark.datasource", "SavepointDataSource"),
+    "key_by": ("pyspark_savepoint.engines.spark.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.metadata.identifiers", "OperatorIdentifier"),
-    "show_progress": ("pyspark_savepoint.savepoint.progress", "show_progress"),
-    "Savepoint": ("pyspark_savepoint.savepoint.savepoint", "Savepoint"),
+    "show_progress": ("pyspark_savepoint.api.spark.progress", "show_progress"),
+    "Savepoint": ("pyspark_savepoint.api.spark.savepoint", "Savepoint"),
     "ChainingStrategy": ("pyspark_savepoint.statebackends.jobs.graph.stream_nodes", "ChainingStrategy"),
     "operator_ids": ("pyspark_savepoint.statebackends.jobs.graph.operator_ids", "operator_ids"),
     "StreamGraph": ("pyspark_savepoint.statebackends.jobs.graph.stream_graph", "StreamGraph"),
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
-    "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
-    **{name: ("pyspark_savepoint.savepoint.streaming_checkpoint", name) for name in _OF_STREAMING},
-    "initial_state": ("pyspark_savepoint.savepoint.streaming_start", "initial_state"),
-    "starting_offsets": ("pyspark_savepoint.savepoint.streaming_start", "starting_offsets"),
+    "SavepointDataSource": ("pyspark_savepoint.engines.spark.datasource", "SavepointDataSource"),
+    **{name: ("pyspark_savepoint.api.spark.streaming_checkpoint", name) for name in _OF_STREAMING},
+    "initial_state": ("pyspark_savepoint.api.spark.streaming_start", "initial_state"),
+    "starting_offsets": ("pyspark_savepoint.api.spark.streaming_start", "starting_offsets"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
-    "diff": ("pyspark_savepoint.verbs.summaries", "diff"),
-    "history": ("pyspark_savepoint.savepoint.savepoint", "history"),
-    "create_tables": ("pyspark_savepoint.savepoint.catalog", "create_tables"),
-    "drop_tables": ("pyspark_savepoint.savepoint.catalog", "drop_tables"),
-    "register": ("pyspark_savepoint.savepoint.catalog", "register"),
+    "diff": ("pyspark_savepoint.api.summaries", "diff"),
+    "history": ("pyspark_savepoint.api.spark.savepoint", "history"),
+    "create_tables": ("pyspark_savepoint.api.spark.catalog", "create_tables"),
+    "drop_tables": ("pyspark_savepoint.api.spark.catalog", "drop_tables"),
+    "register": ("pyspark_savepoint.api.spark.catalog", "register"),
 }
 
 
@@ -297,7 +297,7 @@ if not TYPE_CHECKING:  # type checkers see the names above, and no others
             instead = f"; there is {_INSTEAD[name]}" if name in _INSTEAD else instead
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead}")
         module, attribute = _LAZY[name]
-        if module.split(".")[1] in _WITH_SPARK:
+        if module.partition(".")[2].startswith(_WITH_SPARK):
             _expect_spark(name)
         from importlib import import_module
 

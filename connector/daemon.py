@@ -29,11 +29,11 @@ def main() -> None:
 
 def load() -> None:
     """Import what tasks import, and read a small savepoint, so that compiled kernels are loaded too."""
+    from pyspark_savepoint.api.local_savepoint import open_savepoint
     from pyspark_savepoint.command_line.warming import read_all, write_sample
+    from pyspark_savepoint.engines.spark import reader, writer  # noqa: F401
     from pyspark_savepoint.formats.errors import SavepointError
     from pyspark_savepoint.formats.kernels.interpretation import always_compile
-    from pyspark_savepoint.local.local_savepoint import open_savepoint
-    from pyspark_savepoint.source import reader, writer  # noqa: F401
 
     always_compile()
     # Spark reads the daemon's port from stdout. If the savepoint cannot be written, workers load kernels themselves.

@@ -40,9 +40,9 @@ SETS = 2
 #: Files whose tests take long: they come first, else one of two processes would wait for the other at the end.
 LONG = (
     "test_notebooks.py",
-    "connector/savepoint/test_streaming.py",
+    "connector/api/spark/test_streaming.py",
     "connector/erasure",
-    "connector/report",
+    "connector/insight",
     "statebackends/merging/test_shared_files.py",
     "statebackends/migration/test_processes.py",
 )

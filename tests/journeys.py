@@ -27,13 +27,13 @@ from typing import Any
 import pyarrow as pa
 
 import pyspark_savepoint
-from pyspark_savepoint.execution.reader_functions import ReadTask
+from pyspark_savepoint.api.functions.bootstrap_plans import RecordTask
+from pyspark_savepoint.engines.reader_functions import ReadTask
+from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.kernels.interpretation import always_compile
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.functions.bootstrap_plans import RecordTask
 from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import (

@@ -20,9 +20,9 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
+from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.audited_read import bytes_read
 

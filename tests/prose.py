@@ -3,7 +3,7 @@
     python -m tests.prose                         # every page
     python -m tests.prose connector/guide/*.md    # these
     python -m tests.prose --longest 5 README.md   # and their longest sentences
-    python -m tests.prose connector/verbs/*.py    # docstrings that users see
+    python -m tests.prose connector/api/*.py    # docstrings that users see
 
 Aims: 16 words in the mean, 35 at most, a semicolon in less than 5 % of the sentences. Judgement decides, not the
 number: the command shows where to look.

@@ -40,6 +40,6 @@ def test_folders_are_as_large_as_the_page_says(folder: str) -> None:
 def test_steps_name_modules() -> None:
     """The journey ends where its rows are: a module is counted by the file that its functions name."""
     found = steps_of("read").modules
-    assert "connector/source/datasource.py" in found
+    assert "connector/engines/spark/datasource.py" in found
     assert "statebackends/tables/keyed_table.py" in found
     assert set(found) <= set(module_names().values())

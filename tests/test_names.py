@@ -30,6 +30,7 @@ ELSEWHERE = ("fn_execution/",)
 OTHERS = {
     "java",  # packages of Java
     "row",  # a row in an example
+    "spark",  # a session, and settings of Spark
     "state",  # options of Flink
     "storage",  # permissions of Google
 }

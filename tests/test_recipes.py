@@ -28,7 +28,7 @@ OF_THE_PROJECT = (
     "tests/connector/test_public_names.py::test_keyword_types_have_the_options_that_are_parsed",
 )
 #: Of a file with many tests, those that look at what a recipe adds.
-PARTS = {"tests/connector/report/test_report.py": "::test_sections_and_numbers"}
+PARTS = {"tests/connector/insight/test_report.py": "::test_sections_and_numbers"}
 
 
 def changes() -> Iterator[tuple[str, list[str]]]:

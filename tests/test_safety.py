@@ -27,16 +27,16 @@ FORBIDDEN_MODULES = {
 #: The user's own functions and serializers, and the plan of a write, are pickled for Spark's tasks, and the work of a
 #: migration and its results for processes that this one starts: never anything of a snapshot.
 PICKLES_FUNCTIONS = {
-    "connector/execution/migrating.py": {"cloudpickle"},
-    "connector/execution/function_pickles.py": {"cloudpickle"},
+    "connector/engines/migrating.py": {"cloudpickle"},
+    "connector/engines/function_pickles.py": {"cloudpickle"},
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
-    "connector/source/planned_writes.py": {"cloudpickle"},
+    "connector/engines/spark/planned_writes.py": {"cloudpickle"},
 }
 #: Where another Python of this package is started, to compile kernels or to migrate: its script is a constant but for
 #: folders, the kernels' and those of ``sys.path``.
 STARTS_PYTHON = {
     "connector/command_line/warming.py": {"subprocess"},
-    "connector/execution/migrating.py": {"subprocess"},
+    "connector/engines/migrating.py": {"subprocess"},
 }
 #: A stream that failed is kept from being destroyed, which would tell a secret: a count of references, and no more.
 COUNTS_REFERENCES = "formats/filesystems/arrow_store.py"
@@ -64,7 +64,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/__init__.py": 1,  # the lazy public names
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
-    "connector/execution/face.py": 1,  # the verbs of a face
+    "connector/engines/face.py": 1,  # the verbs of a face
     "statebackends/model/class_names.py": 1,  # the declared fields of a serializer
     "connector/options/options.py": 1,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
@@ -96,7 +96,7 @@ ENTRY_POINTS = "formats/plug_ins.py"
 #: send them to the process that raises them.
 EVERY_ERROR = {
     "connector/command_line/main.py",
-    "connector/execution/migrating.py",
+    "connector/engines/migrating.py",
     "connector/options/worker_python.py",
 }
 

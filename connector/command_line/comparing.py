@@ -6,14 +6,14 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+from pyspark_savepoint.api.local_savepoint import open_savepoint
+from pyspark_savepoint.api.schema_forms import avro_schemas, json_schema
+from pyspark_savepoint.api.schemas import differences, read_schema, schema_of, schema_text
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import version_option
-from pyspark_savepoint.execution.texts import numbered, replacing
-from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.local.schema_forms import avro_schemas, json_schema
-from pyspark_savepoint.local.schemas import differences, read_schema, schema_of, schema_text
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.text.texts import numbered, replacing
 
 SAME, DIFFERENT = 0, 1
 

@@ -52,7 +52,7 @@ def of_snapshot(column: str) -> Any:
     """Return a function that lists operators, states or tables of the snapshot of a line."""
 
     def listed(parsed_args: Namespace, **_: Any) -> list[str]:
-        from pyspark_savepoint.local.local_savepoint import open_savepoint
+        from pyspark_savepoint.api.local_savepoint import open_savepoint
 
         path = getattr(parsed_args, "path", None)
         if not path or "://" in path:

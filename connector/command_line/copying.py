@@ -5,15 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
+from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.edits import finished
 from pyspark_savepoint.command_line.files import located, not_written, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot, planned_copies, relocate_snapshot
-from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_savepoint import open_savepoint
+from pyspark_savepoint.text.texts import numbered
+from pyspark_savepoint.write.copying import copy_snapshot, pin_snapshot, planned_copies, relocate_snapshot
 
 
 def copy(arguments: Namespace, output: Output) -> int:

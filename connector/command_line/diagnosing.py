@@ -7,18 +7,18 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
-from pyspark_savepoint.doctor.doctor import COLUMNS, Budgets, Severity, examine
-from pyspark_savepoint.doctor.surveys import Surveys
-from pyspark_savepoint.execution.face import snapshot_of
-from pyspark_savepoint.execution.texts import readable_size, replacing
+from pyspark_savepoint.engines.face import snapshot_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
-from pyspark_savepoint.local.local_savepoint import open_savepoint
-from pyspark_savepoint.report.metrics import PREFIX, STATE, openmetrics, samples_of
+from pyspark_savepoint.insight.doctor import COLUMNS, Budgets, Severity, examine
+from pyspark_savepoint.insight.metrics import PREFIX, STATE, openmetrics, samples_of
+from pyspark_savepoint.insight.surveys import Surveys
+from pyspark_savepoint.text.texts import readable_size, replacing
 
 DONE, FOUND = 0, 1
 

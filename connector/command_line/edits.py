@@ -15,17 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
-from pyspark_savepoint.execution.conditions import Condition, parse_condition
-from pyspark_savepoint.execution.copying import to_free_path
-from pyspark_savepoint.execution.face import with_plan
-from pyspark_savepoint.execution.savepoint_writer import SavepointWriter
-from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.engines.arrow.local_engine import LocalEngine
+from pyspark_savepoint.engines.arrow.local_table import LocalTable
+from pyspark_savepoint.engines.face import with_plan
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -35,9 +34,6 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.local.local_engine import LocalEngine
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
-from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
@@ -57,6 +53,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
+from pyspark_savepoint.text.conditions import Condition, parse_condition
+from pyspark_savepoint.text.texts import numbered
+from pyspark_savepoint.write.copying import to_free_path
+from pyspark_savepoint.write.savepoint_writer import SavepointWriter
 
 DONE = 0
 COLUMNS = (

@@ -8,6 +8,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from pyspark_savepoint.api.erasures import erase_if_there
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
@@ -18,12 +20,10 @@ from pyspark_savepoint.erasure.files import NOT_NAMED
 from pyspark_savepoint.erasure.proof import ERROR
 from pyspark_savepoint.erasure.report import ErasureReport
 from pyspark_savepoint.erasure.tables import place_of, unknown_place
-from pyspark_savepoint.execution.texts import numbered, replacing, writable
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
-from pyspark_savepoint.verbs.erasures import erase_if_there
+from pyspark_savepoint.text.texts import numbered, replacing, writable
 
 DONE, FOUND, FAILED = 0, 1, 2
 #: What stands beside a report: the same for people, and its salt.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row
-from pyspark_savepoint.execution.copying import to_free_path
-from pyspark_savepoint.execution.texts import numbered, readable_size
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import read_regular
@@ -23,6 +21,8 @@ from pyspark_savepoint.options.option_fields import seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.text.texts import numbered, readable_size
+from pyspark_savepoint.write.copying import to_free_path
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job

@@ -16,6 +16,7 @@ from typing import IO
 import pyarrow as pa
 
 from pyspark_savepoint.command_line.output import Output, Row
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 from pyspark_savepoint.formats.errors import (
     SavepointError,
     SnapshotGoneError,
@@ -26,7 +27,6 @@ from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.io.one_verb import look_again
 from pyspark_savepoint.formats.snapshot.as_of import Followed, is_gone
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo, job_of
-from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 
 #: Seconds between looks at a folder that is followed.

@@ -183,7 +183,7 @@ def _expect_the_path_first(arguments: Namespace) -> None:
 
 def _showing(arguments: Namespace) -> AbstractContextManager[None]:
     """Show the progress of a command, unless it ends with a Ctrl-C only, or Spark runs it."""
-    from pyspark_savepoint.execution.progress import Mode, showing
+    from pyspark_savepoint.text.progress import Mode, showing
 
     endless = getattr(arguments, "follow", False) or getattr(arguments, "sql", None)
     quiet = arguments.quiet or endless or (arguments.json and not arguments.progress)

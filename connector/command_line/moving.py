@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.command_line.reading import DONE
-from pyspark_savepoint.execution.savepoint_writer import COPY, SavepointWriter
-from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.engines.arrow.local_engine import LocalEngine
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.local.local_engine import LocalEngine
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.plan.connector_changes import only_source
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.text.texts import numbered
+from pyspark_savepoint.write.savepoint_writer import COPY, SavepointWriter
 
 
 def set_offsets(arguments: Namespace, output: Output) -> int:

@@ -21,8 +21,8 @@ from enum import Enum
 from itertools import chain, groupby, islice
 from typing import Any, TextIO
 
-from pyspark_savepoint.execution.progress import erase
 from pyspark_savepoint.formats.redaction import printable
+from pyspark_savepoint.text.progress import erase
 
 #: Rows from which the widths of columns are taken; later rows may be wider.
 MEASURED = 500

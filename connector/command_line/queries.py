@@ -22,12 +22,12 @@ from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.java_notes import without_java_notes
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
-from pyspark_savepoint.execution.texts import without_traces
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
 from pyspark_savepoint.statebackends.model.json_variants import json_of_variants
+from pyspark_savepoint.text.texts import without_traces
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.execution.texts import numbered, readable_size, replacing, writable
+from pyspark_savepoint.engines.arrow.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -30,13 +30,13 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.model.applicability import TIMERS
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.text.texts import numbered, readable_size, replacing, writable
 
 DONE, FOUND = 0, 1
 #: Rows of a feed that are shown unless the user says how many.
@@ -134,7 +134,7 @@ def show(arguments: Namespace, output: Output) -> int:
 
 def _told_absent(arguments: Namespace, output: Output, table: SnapshotTable) -> int:
     """Tell the keys that have no row; with exit code 1 if none has."""
-    from pyspark_savepoint.execution.absent_keys import absent, named
+    from pyspark_savepoint.write.absent_keys import absent, named
 
     only = SnapshotTable.of(table.options).select("key")
     kind = only.schema.field("key").type
@@ -157,7 +157,7 @@ FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
 def _show_keys(arguments: Namespace, output: Output) -> int:
     """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
-    from pyspark_savepoint.local.local_savepoint import open_savepoint
+    from pyspark_savepoint.api.local_savepoint import open_savepoint
 
     given = {"table": arguments.table, "where": arguments.where, "columns": arguments.columns}
     others = [name for name, value in given.items() if value is not None]
@@ -176,9 +176,9 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
 
 def _show_timers(arguments: Namespace, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
+    from pyspark_savepoint.api.local_savepoint import open_savepoint
+    from pyspark_savepoint.engines.face import path_of
     from pyspark_savepoint.erasure.all_timers import all_timers
-    from pyspark_savepoint.execution.face import path_of
-    from pyspark_savepoint.local.local_savepoint import open_savepoint
 
     given = {"where": arguments.where, "columns": arguments.columns}
     others = [name for name, value in given.items() if value is not None]
@@ -231,7 +231,7 @@ def changes(arguments: Namespace, output: Output) -> int:
 
 def _changes(arguments: Namespace, output: Output, start: int | str) -> SnapshotTable:
     """Open the changes from a version on; warnings are remarks."""
-    from pyspark_savepoint.local.local_history import open_changes
+    from pyspark_savepoint.api.local_history import open_changes
 
     with catch_warnings(record=True) as remarks:
         table = open_changes(
@@ -262,7 +262,7 @@ def _columns(text: str) -> list[str]:
 
 def _chosen_rows(arguments: Namespace, output: Output) -> LocalTable:
     """Return the rows for which a condition is true; only what is shown, and what it needs, is decoded."""
-    from pyspark_savepoint.execution.conditions import parse_condition
+    from pyspark_savepoint.text.conditions import parse_condition
 
     table = _all_columns(arguments, output)
     names = table.schema.names if arguments.columns is None else _columns(arguments.columns)
@@ -335,7 +335,7 @@ def heaviest(arguments: Namespace, output: Output) -> int:
 
 def offsets(arguments: Namespace, output: Output) -> int:
     """Show the positions at which sources continue, by stream and partition; with ``--history`` of each snapshot."""
-    from pyspark_savepoint.local.local_history import history_here
+    from pyspark_savepoint.api.local_history import history_here
 
     columns: tuple[str, ...] = ("operator", "connector", "stream", "partition", "position", "subtask")
     if arguments.history:
@@ -378,7 +378,7 @@ def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
 
 def verify(arguments: Namespace, output: Output) -> int:
     """Read every byte, and show errors and warnings."""
-    from pyspark_savepoint.verbs.summaries import one_row_per_error
+    from pyspark_savepoint.api.summaries import one_row_per_error
 
     table = table_of(arguments, output, table="verification", **operator_options(arguments.uid))
     rows = sorted(

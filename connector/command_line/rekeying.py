@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.edits import (
     arrow_type,
@@ -18,10 +19,9 @@ from pyspark_savepoint.command_line.edits import (
 )
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, rows_of_file
-from pyspark_savepoint.execution.texts import numbered
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.writing.new_keys import NEW, OLD
+from pyspark_savepoint.text.texts import numbered
 
 
 def rekey(arguments: Namespace, output: Output) -> int:

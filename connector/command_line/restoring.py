@@ -16,14 +16,14 @@ from xml.etree import ElementTree
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import free_target, job_at, located, not_written, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.migrating import LISTED, Migration, Run, migration_of, run_here
-from pyspark_savepoint.execution.restore import check_snapshot, undescribed
-from pyspark_savepoint.execution.texts import replacing
+from pyspark_savepoint.engines.migrating import LISTED, Migration, Run, migration_of, run_here
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.insight.restore import check_snapshot, undescribed
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
+from pyspark_savepoint.text.texts import replacing
 
 RESTORES, FAILS, UNKNOWN = 0, 1, 3
 BAD = (Verdict.FAILS, Verdict.IS_MISREAD)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from pyspark_savepoint.command_line.arguments import read_options
-from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.texts import numbered, readable_size
-from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.local.retained_files import (
+from pyspark_savepoint.api.retained_files import (
     HELD,
     UNNEEDED,
     held_rows,
@@ -16,8 +12,12 @@ from pyspark_savepoint.local.retained_files import (
     retained_below,
     unneeded_rows,
 )
+from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import snapshot_path
+from pyspark_savepoint.text.texts import numbered, readable_size
 
 DONE = 0
 

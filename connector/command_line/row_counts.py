@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.row_files import RowsOfFile
-from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
 from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.text.texts import numbered
 
 WINDOW = "window"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark_savepoint.command_line.edits import finished, opened
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointWarning
+from pyspark_savepoint.text.texts import numbered
 
 #: Serialized keys are shown up to this many bytes.
 MOST_OF_KEY = 32

@@ -31,13 +31,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.execution.table_reads import cpus
+from pyspark_savepoint.engines.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.formats.kernels import code_folders
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.applicability import SURVEYED
 
@@ -290,9 +290,9 @@ def use_entry_memory() -> int:
 
 def write_sample(folder: str) -> None:
     """Write a savepoint with usual types, as a task of Spark would."""
-    from pyspark_savepoint.execution.in_place import plan_write
     from pyspark_savepoint.statebackends.writing.committer import commit
     from pyspark_savepoint.statebackends.writing.write_task import write_rows
+    from pyspark_savepoint.write.in_place import plan_write
 
     numbers = range(100)
     values = pa.table(

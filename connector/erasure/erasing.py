@@ -43,7 +43,6 @@ from pyspark_savepoint.erasure.tables import (
     look_at_rows,
     reading,
 )
-from pyspark_savepoint.execution.conditions import Mask, flattened, mask_of
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     ASYNC_STATE,
     COMMITTABLES,
@@ -92,6 +91,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import without_row
 from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.text.conditions import Mask, flattened, mask_of
 
 FORM = "pyspark-savepoint erasure"
 VERSION = 1

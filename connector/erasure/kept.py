@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.erasing import ELEMENTS, Elements, Erasing, WithoutElements
 from pyspark_savepoint.erasure.tables import KEYED_TABLES, OF_OPERATOR, batches_of
-from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
+from pyspark_savepoint.text.texts import numbered
 
 #: Columns that are others when an element before is gone, or counts of what is there.
 MOVING = frozenset({*OF_OPERATOR, "subtask", "position", "expected"})

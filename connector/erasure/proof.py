@@ -13,7 +13,7 @@ from pyspark_savepoint.erasure.kept import Place as Elements
 from pyspark_savepoint.erasure.patterns import certain_of
 from pyspark_savepoint.erasure.report import ErasureReport, Row, hits_as_text
 from pyspark_savepoint.erasure.tables import operator_of, place_of, unknown_place
-from pyspark_savepoint.execution.texts import numbered
+from pyspark_savepoint.text.texts import numbered
 
 ERROR, NOTE = "error", "note"
 UID_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")

@@ -12,10 +12,10 @@ from pyspark_savepoint.erasure.erasing import FORM, VERSION
 from pyspark_savepoint.erasure.report_schema import misfit
 from pyspark_savepoint.erasure.sought import salted
 from pyspark_savepoint.erasure.tables import HELD, operator_of, place_of
-from pyspark_savepoint.execution.texts import numbered
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.redaction import printable
+from pyspark_savepoint.text.texts import numbered
 
 Row = dict[str, Any]
 

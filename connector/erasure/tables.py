@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.patterns import Hits, Search, described
-from pyspark_savepoint.execution.conditions import Mask
 from pyspark_savepoint.formats.columns import binary_parts
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.text.conditions import Mask
 
 KEYED_TABLES = ("keyed_state", "window_state", "timers")
 #: Columns of keyed tables that are no state.

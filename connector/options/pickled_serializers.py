@@ -1,7 +1,7 @@
 """Option ``serializers``: serializers of the user as text, which Spark passes on with the other options.
 
 They are code, as user functions are, and pickled as those are, by cloudpickle. A text is unpickled only in the
-process that made it, and where Spark has brought it inside a data source (``source/spark_engine.py``) or a
+process that made it, and where Spark has brought it inside a data source (``engines/spark/spark_engine.py``) or a
 task: never a text that somebody sets as an option, in SQL for instance, and never anything of a snapshot.
 """
 

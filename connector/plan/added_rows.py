@@ -1,6 +1,6 @@
 """Rows that are added to an operator: the one place that says what they change in it, whichever way they came.
 
-``df.write`` and SQL come from ``execution/in_place.py``, the verbs of ``Savepoint``, and so ``open``, ``create`` and
+``df.write`` and SQL come from ``write/in_place.py``, the verbs of ``Savepoint``, and so ``open``, ``create`` and
 the command line, from ``plan/state_inputs.py``. What rows keep of a state is in ``kept_states`` (of
 ``statebackends.writing.planning``), which both ask before.
 """

@@ -1,7 +1,7 @@
 """What a plan needs of the engine that runs it: tables of rows, reads of snapshots, and writes of single tables.
 
-Verbs and plans know these protocols alone. There are two engines: Spark's (``source.spark_engine``), whose
-tables are DataFrames, and that of this process (``local.local_engine``), whose tables are Arrow.
+Verbs and plans know these protocols alone. There are two engines: Spark's (``engines.spark.spark_engine``), whose
+tables are DataFrames, and that of this process (``engines.arrow.local_engine``), whose tables are Arrow.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.redaction import printable, redact
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.api.local_savepoint import LocalSavepoint
     from pyspark_savepoint.options.keywords import TableOptions
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck
@@ -92,7 +92,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
 
     """
     __tracebackhide__ = True
-    from pyspark_savepoint.local.schemas import differences, read_schema, schema_of
+    from pyspark_savepoint.api.schemas import differences, read_schema, schema_of
 
     opened = _opened(savepoint)
     lines = differences(read_schema(Path(file)), schema_of(opened))
@@ -131,7 +131,7 @@ def assert_restores(
 
     """
     __tracebackhide__ = True
-    from pyspark_savepoint.execution.restore import undescribed
+    from pyspark_savepoint.insight.restore import undescribed
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
@@ -189,7 +189,7 @@ def assert_verdict(
 
 
 def _opened(savepoint: Given) -> LocalSavepoint:
-    from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
+    from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
 
     return savepoint if isinstance(savepoint, LocalSavepoint) else open_savepoint(savepoint)
 
@@ -197,9 +197,9 @@ def _opened(savepoint: Given) -> LocalSavepoint:
 def _check(
     savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
 ) -> RestoreCheck:
-    from pyspark_savepoint.execution.face import snapshot_of
-    from pyspark_savepoint.execution.restore import check_snapshot
-    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.api.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.engines.face import snapshot_of
+    from pyspark_savepoint.insight.restore import check_snapshot
 
     return check_snapshot(
         snapshot_of(_opened(savepoint)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 
 NAME = "savepoint_golden"
 
@@ -30,7 +30,7 @@ def savepoint_golden(request: pytest.FixtureRequest) -> LocalSavepoint:
     It is at the path of marker ``savepoint_golden``, relative to the test's folder, or else at that of the setting
     ``savepoint_golden`` (default ``golden``), relative to pytest's root folder.
     """
-    from pyspark_savepoint.local.local_savepoint import open_savepoint
+    from pyspark_savepoint.api.local_savepoint import open_savepoint
 
     marker = request.node.get_closest_marker(NAME)
     if marker is not None:

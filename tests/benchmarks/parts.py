@@ -508,7 +508,7 @@ def _bytes_read() -> int:
 
 def write(run: Run) -> Iterator[Figure]:
     """Write a DataFrame, and give the same rows to a data source in Python that does nothing with them."""
-    from pyspark_savepoint.source.distribution import key_by
+    from pyspark_savepoint.engines.spark.distribution import key_by
 
     target = run.path("written")
     keys = {"LONG": ("id", 1.6), "STRING": ("concat('user-', lpad(cast(id as string), 8, '0'))", 2.3)}

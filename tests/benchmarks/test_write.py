@@ -27,9 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.engines.spark.distribution import key_by
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
-from pyspark_savepoint.source.distribution import key_by
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.sorting import RowSorter

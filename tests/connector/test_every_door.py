@@ -26,15 +26,15 @@ from pyspark.sql import SparkSession
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.doctor.surveys import Surveys
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.insight.metrics import PREFIX
+from pyspark_savepoint.insight.surveys import Surveys
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.report.metrics import PREFIX
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from pyspark_savepoint.testing import assert_restores
+from pyspark_savepoint.write.in_place import plan_write
 from tests.connector.command_line.conftest import Ran
 from tests.connector.command_line.test_metrics import parsed
 from tests.statebackends.writing.whole_operator import PARTS, contents, rows_for, written_base

@@ -16,7 +16,7 @@ import pytest
 
 from pyspark_savepoint import errors
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
-from tests.connector.local.test_evolve_history import orders
+from tests.connector.api.test_evolve_history import orders
 from tests.prose import Prose
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS

@@ -21,9 +21,12 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.spark.savepoint import Savepoint
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
+from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -33,11 +36,8 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.savepoint.savepoint import Savepoint
-from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from tests.corpus.test_history import HISTORIES, START
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.spark.savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
+from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
-from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.savepoint.savepoint import Savepoint
-from pyspark_savepoint.source.datasource import SavepointDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.errors import SavepointWarning, SnapshotNotFoundError
-from tests.connector.source.test_stream import Engine
+from tests.connector.engines.spark.test_stream import Engine
 
 YESTERDAY = datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()
 DAY = 86_400.0

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.spark.savepoint import Savepoint
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.execution.copying import copy_files, pin_snapshot
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
+from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -32,10 +34,8 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
-from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
-from pyspark_savepoint.savepoint.savepoint import Savepoint
-from pyspark_savepoint.source.datasource import SavepointDataSource
+from pyspark_savepoint.write.copying import copy_files, pin_snapshot
 from tests.corpus.test_change_feed import counted, feed, options, table
 from tests.corpus.test_history import HISTORIES, START, held, of_truth
 

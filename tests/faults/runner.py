@@ -26,13 +26,13 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.data import unpacked
 from tests.faults.processes import kill, kill_all, running
 from tests.faults.session import ROWS, STEP

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark_savepoint
-from pyspark_savepoint.execution.conditions import parse_condition
+from pyspark_savepoint.api.schemas import differences, read_schema
+from pyspark_savepoint.api.spark import streaming_log
 from pyspark_savepoint.formats.class_files import ClassPath, parse_class, parse_field_type
 from pyspark_savepoint.formats.class_files.java_types import SignatureError
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
@@ -34,9 +35,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import Word
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.notation.python_types import parse_python_types
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.schemas import differences, read_schema
 from pyspark_savepoint.options.ddl import arrow_columns
-from pyspark_savepoint.savepoint import streaming_log
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job
@@ -44,6 +43,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_res
 from pyspark_savepoint.statebackends.model.compiled_plan import CompiledPlan
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from pyspark_savepoint.text.conditions import parse_condition
 from tests.fuzz.shapes import (
     UID,
     Measured,

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 
-from pyspark_savepoint.execution.migrating import Migration, migration_of
+from pyspark_savepoint.api.local_savepoint import open_savepoint
+from pyspark_savepoint.engines.migrating import Migration, migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from tests.data import unpacked
 from tests.oracle.make_data import CASES

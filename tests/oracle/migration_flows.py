@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.engines.migrating import migration_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.oracle.compare import differences

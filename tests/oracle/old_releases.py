@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.errors import SavepointWarning, StateFileNotFoundError
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from tests.oracle import flink
 
 RELEASES = ("1.10.3", "1.11.4", "1.12.5", "1.13.6", "1.14.6", "1.15.4")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark_savepoint
-import pyspark_savepoint.local.local_savepoint  # what runs is what was there at the beginning
+import pyspark_savepoint.api.local_savepoint  # what runs is what was there at the beginning
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.statebackends.evolution.changes import LOSING, Verdict, worst
 from tests.oracle.sql_changes import ALL, BEFORE, ORDERS, PAYMENTS, Case, Jobs, Query, Script, jobs, table

@@ -13,11 +13,11 @@ from pyarrow import parquet
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, OperatorIdentifier, Savepoint
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.oracle import person
 from tests.oracle.compare import differences
 from tests.oracle.flink import SavepointOf, restore

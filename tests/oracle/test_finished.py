@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.execution.restore import check_snapshot
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
+from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from tests.oracle.flink import run
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -16,6 +15,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.corpus.everything import NAMES, states_of
 from tests.corpus.expected import read
 from tests.oracle.compare import differences

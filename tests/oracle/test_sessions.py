@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from tests.oracle.flink import run
 
 pytestmark = pytest.mark.flink

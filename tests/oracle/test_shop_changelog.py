@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.execution.copying import copy_snapshot, pin_snapshot
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
@@ -21,6 +20,7 @@ from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableR
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
+from pyspark_savepoint.write.copying import copy_snapshot, pin_snapshot
 from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle.flink import Generated
 

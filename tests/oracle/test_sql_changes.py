@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connector.local.test_evolve import evolved
+from tests.connector.api.test_evolve import evolved
 from tests.data import unpacked
 from tests.oracle.conftest import failing_in_one_line
 from tests.oracle.flink import compile_harness

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from pyspark_savepoint.command_line.main import main
-from pyspark_savepoint.execution.copying import pin_snapshot
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
     CorruptStateError,
@@ -36,6 +35,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshot
 from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.write.copying import pin_snapshot
 from tests.remote.conftest import SHOP
 from tests.remote.storage import FaultyProxy, delete, put, upload
 

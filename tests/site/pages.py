@@ -11,7 +11,7 @@ from typing import Literal
 
 CONNECTOR = "connector/README.md"
 COMMANDS = "connector/command_line/README.md"
-ENGINES = "connector/savepoint/README.md"
+ENGINES = "connector/api/spark/README.md"
 FORMATS = "formats/README.md"
 FUNCTIONS = "statebackends/README.md"
 MIGRATION = "statebackends/migration/README.md"
@@ -271,7 +271,7 @@ REFERENCE = Chapter(
                 _names("Transformations", PACKAGE, "OperatorTransformation"),
                 _names(
                     "Steps of a transformation",
-                    "pyspark_savepoint.functions.operator_transformation",
+                    "pyspark_savepoint.api.functions.operator_transformation",
                     "OneInputTransformation KeyedTransformation WindowedTransformation",
                     "all",
                 ),

@@ -11,7 +11,7 @@ max parallelism  that of the operator, of a new one that of  ``maxParallelism`` 
                  most operators of the savepoint             one is refused
 ===============  ==========================================  ==========================================================
 
-``df.write`` and SQL ask here in ``connector/execution/in_place.py``; the verbs of ``Savepoint``, and so ``open``,
+``df.write`` and SQL ask here in ``connector/write/in_place.py``; the verbs of ``Savepoint``, and so ``open``,
 ``create`` and the command line, in ``connector/plan/state_inputs.py``. Both add the rows by ``plan/added_rows.py``.
 """
 

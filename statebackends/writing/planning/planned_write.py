@@ -1,6 +1,6 @@
 """Plan of a write for tasks and the commit; imports nothing that is slow to load.
 
-The driver makes it (``connector/execution/in_place.py``, ``operator_writer.py``).
+The driver makes it (``connector/write/in_place.py``, ``operator_writer.py``).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from pyspark_savepoint.execution.conditions import parse_condition
+from pyspark_savepoint.engines.spark.spark_engine import SparkEngine
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.source.spark_engine import SparkEngine
+from pyspark_savepoint.text.conditions import parse_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.execution.in_place import plan_write
+from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.connector.command_line.conftest import Run
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.doctor.doctor import Budgets, Finding, examine
 from pyspark_savepoint.errors import OptionError
-from pyspark_savepoint.execution.in_place import plan_write
+from pyspark_savepoint.insight.doctor import Budgets, Finding, examine
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.connector.command_line.conftest import Run
 
 DAY = 86_400_000

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyspark_savepoint
+from tests.connector.api.test_evolve_history import orders, place, rows_of
 from tests.connector.command_line.conftest import Run
-from tests.connector.local.test_evolve_history import orders, place, rows_of
 from tests.statebackends.evolution.verdicts import changes
 
 

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
 import pyspark_savepoint
-from pyspark_savepoint.report.metrics import METRICS, PREFIX
+from pyspark_savepoint.insight.metrics import METRICS, PREFIX
 from tests.connector.command_line.conftest import EVIL, Run
 from tests.connector.command_line.test_texts_that_leave import acting
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.execution.table_reads import cpus
+from pyspark_savepoint.engines.table_reads import cpus
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 IMPORTS = """
@@ -186,7 +186,9 @@ sys.exit(main.console())
 """
 
 
-@pytest.mark.parametrize("module", ["argparse", "json", "pyarrow", "numpy", "pyspark_savepoint.local.local_table"])
+@pytest.mark.parametrize(
+    "module", ["argparse", "json", "pyarrow", "numpy", "pyspark_savepoint.engines.arrow.local_table"]
+)
 def test_interrupted_while_it_imports(shop: Path, module: str) -> None:
     command = [sys.executable, "-c", WHILE_IMPORTING, module, "ls", str(shop)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -17,13 +17,13 @@ import pytest
 from pyspark.errors import PySparkException
 
 from pyspark_savepoint import open as open_savepoint
-from pyspark_savepoint.execution.display import html_tree, text_tree
+from pyspark_savepoint.api.spark.progress import _Line
+from pyspark_savepoint.engines.display import html_tree, text_tree
+from pyspark_savepoint.engines.spark.reader import warn
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
 from pyspark_savepoint.formats.redaction import UNPRINTABLE, printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.savepoint.progress import _Line
-from pyspark_savepoint.source.reader import warn
 from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state
 from tests.connector.command_line.conftest import EVIL, Run
 

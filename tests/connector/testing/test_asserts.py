@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.schemas import differences, schema_of, schema_text
 from pyspark_savepoint.errors import OptionError
-from pyspark_savepoint.local.schemas import differences, schema_of, schema_text
 from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state, assert_verdict
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"

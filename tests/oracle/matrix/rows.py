@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pyspark_savepoint
 from pyspark_savepoint import LocalSavepoint, Savepoint
-from pyspark_savepoint.local.local_table import SnapshotTable
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 
 #: Operators that no change is about, of keyed and of operator state. All others hold the same.
 KEYED, PLAIN = "nothing", "nothing, operator state"

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.statebackends.evolution.restored_plans import TYPES_ONLY
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from tests.statebackends.evolution.verdicts import changes, names

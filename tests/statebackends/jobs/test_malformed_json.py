@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.errors import OptionError, SavepointError
-from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, changed_keys, resolve
 from pyspark_savepoint.formats.rocksdb.keyed_stream import SharedFiles
 from pyspark_savepoint.formats.rocksdb.sst import SstFile
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.local.local_table import SnapshotTable
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.merging import change_counts, keyed_input
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.engines.migrating import migration_of
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import RAW_VALUE

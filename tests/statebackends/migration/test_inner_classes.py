@@ -12,7 +12,7 @@ from pyspark.sql.types import VariantVal
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.warming import unpack
-from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.engines.migrating import migration_of
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses

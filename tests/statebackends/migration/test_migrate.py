@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.execution.migrating import migration_of
+from pyspark_savepoint.engines.migrating import migration_of
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration

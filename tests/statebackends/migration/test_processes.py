@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.engines.migrating import migration_of, run_here
 from pyspark_savepoint.errors import OptionError, SavepointError
-from pyspark_savepoint.execution.migrating import migration_of, run_here
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_work import ScanWork

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.execution.restore import check_snapshot
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.insight.restore import check_snapshot
 from tests.data import unpacked
 
 MIGRATION = unpacked() / "migration"

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.execution.migrating import Migration, migration_of
+from pyspark_savepoint.engines.migrating import Migration, migration_of
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.metadata import write_metadata

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError, ValueRangeError
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -20,6 +19,7 @@ from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.python.python_state import PickledKeys, encode_keys
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.statebackends.python.test_pyflink_job import (
     AGGREGATED,
     PICKLED_KEYS,

@@ -20,15 +20,15 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.warming import unpack
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.model.compiled_plan import WindowSpan, planned_span
 from pyspark_savepoint.statebackends.tables.named_fields import TIME, WindowColumns
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 
 ARCHIVES = Path(__file__).parents[2] / "oracle" / "savepoints" / "sql-plans"
 EPOCH = datetime(1970, 1, 1)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
 #: Operators of the job OpsJob: its events have id i, user i % 15, time i seconds, amount i / 2; the gap is 16 s.
 AGGREGATE, REDUCE = "1f83829584986280f4ed1ab082e6c666", "778d13539f97dfd5edf85f94dbe3dd7f"

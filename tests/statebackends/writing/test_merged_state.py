@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.errors import DuplicateKeyError, FileReplacedError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -28,6 +27,7 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Distr
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest, WriteSpec
 from pyspark_savepoint.statebackends.writing.state_file import BaseState
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 from tests.benchmarks import data
 
 pytestmark = pytest.mark.many_sets

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.execution.in_place import plan_write
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -18,6 +17,7 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Distr
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.write.in_place import plan_write
 
 RAW = DecodeOptions(timestamps="raw")
 

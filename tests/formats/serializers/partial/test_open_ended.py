@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
@@ -20,7 +21,6 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of, open_ended
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
 KRYO, SCALA = "b52fea6fabe942eb147928a6c03aa0f9", "74465f2ac40367e2bd0fa8fbbc306682"
 TEXT, INT = StringSerializer.of(STRING), NumberSerializer.of(f"{BASE}IntSerializer$IntSerializerSnapshot")

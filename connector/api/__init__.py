@@ -1,0 +1,1 @@
+"""What users call: the verbs of both faces, the face without Spark, and functions."""

@@ -1,0 +1,1 @@
+"""The face with Spark: savepoints, Spark's catalog, and its streaming queries."""

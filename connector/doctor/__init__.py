@@ -1,1 +1,0 @@
-"""Risks in a snapshot: findings with severity, evidence and remedy."""

@@ -1,0 +1,1 @@
+"""The engine of this process, whose tables are Arrow."""

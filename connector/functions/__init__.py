@@ -1,1 +1,0 @@
-"""User functions that make state from records, with and without Spark."""

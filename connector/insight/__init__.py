@@ -1,0 +1,1 @@
+"""What a snapshot adds up to: comparisons, checks, findings, metrics, the report and figures."""

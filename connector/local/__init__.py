@@ -1,1 +1,0 @@
-"""Tables of snapshots as Arrow in this process, without Spark and Java."""

@@ -1,1 +1,0 @@
-"""What people look at and what watches: a page, pictures, and numbers for monitoring."""

@@ -1,1 +1,0 @@
-"""The class Savepoint: read, compare, change and check a snapshot."""

@@ -1,1 +1,0 @@
-"""The data source of Spark: read in tasks, write in tasks, commit."""

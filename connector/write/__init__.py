@@ -1,0 +1,1 @@
+"""How a plan becomes a published savepoint."""

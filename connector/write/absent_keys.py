@@ -1,0 +1,86 @@
+"""Keys that were asked for and are not there: they are told, and not left out in silence."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, StateNotFoundError
+from pyspark_savepoint.formats.redaction import elide
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
+from pyspark_savepoint.statebackends.model.applicability import KEYED_TABLES
+from pyspark_savepoint.statebackends.model.json_values import from_json
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.text.texts import numbered
+
+#: How many keys a text names, and the length of each.
+MAX_NAMED, MAX_KEY = 5, 60
+#: Lists that are looked up; longer ones are removed without.
+MAX_LOOKED_UP = 10_000
+
+
+def absent(keys: Sequence[Any], kind: pa.DataType, batches: Iterable[pa.RecordBatch]) -> list[Any]:
+    """Return the keys that are in none of some batches.
+
+    Args:
+        keys: The keys, as option ``keys`` takes them.
+        kind: Their type.
+        batches: Rows with column ``key`` of this type.
+
+    Returns:
+        Those that no row has, in their order.
+
+    """
+    found = {repr(key) for batch in batches for key in batch.column("key").to_pylist()}
+    values = pa.array([from_json(key, kind, "a key") for key in keys], kind).to_pylist()
+    return [key for key, value in zip(keys, values, strict=True) if repr(value) not in found]
+
+
+def named(keys: Sequence[Any]) -> str:
+    """Return some keys as text.
+
+    >>> named([1, 2, 3, 4, 5, 6, 7])
+    '1, 2, 3, 4, 5, ...'
+    """
+    return ", ".join([*(elide(str(key), MAX_KEY) for key in keys[:MAX_NAMED]), *(["..."] * (len(keys) > MAX_NAMED))])
+
+
+def warn_of_absent_keys(plan: OperatorPlan, keys: Collection[Any]) -> None:
+    """Warn of keys that an operator has in none of its keyed states, windows and timers; these keys alone are read.
+
+    Args:
+        plan: The operator, before the keys are removed. One with rows of its own, which were not written yet, is not
+            looked up.
+        keys: The keys.
+
+    """
+    base = plan.base
+    if base is None or plan.inputs or plan.deletions or not 0 < len(keys) <= MAX_LOOKED_UP:
+        return
+    left = list({repr(key): key for key in keys}.values())
+    every = len(left)
+    # What cannot be read is an error where the savepoint is written.
+    with suppress(SavepointError):
+        own = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        own |= {"path": base.snapshot.path, "uidHash": base.operator.operator_id.hex, **to_options({"keys": left})}
+        for name in KEYED_TABLES:
+            try:
+                table = open_table(SavepointReadOptions.parse({**own, "table": name}).request()).select(["key"])
+            except StateNotFoundError:
+                continue
+            batches = (batch for partition in table.partitions(1) for batch in partition.batches())
+            left = absent(left, table.schema.field("key").type, batches)
+        if left:
+            warnings.warn(
+                f"{plan.label}: {len(left)} of {numbered(every, 'key')} {'has' if len(left) == 1 else 'have'} no "
+                f"state: {named(left)}",
+                SavepointWarning,
+                stacklevel=4,
+            )

@@ -1,0 +1,207 @@
+"""Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
+
+Both engines use it for untouched operators, Spark's if they are small (``engines.spark.spark_engine``);
+:func:`copy_snapshot` for a whole snapshot, without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+from pyspark_savepoint.formats.snapshot import publisher
+from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
+from pyspark_savepoint.formats.snapshot.publication import Staging, relative_files
+from pyspark_savepoint.formats.snapshot.publisher import NewVersion
+from pyspark_savepoint.formats.snapshot.relocation import (
+    FileCopy,
+    Relocation,
+    referenced,
+    with_prefix,
+)
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
+from pyspark_savepoint.text import progress
+
+COPIERS = 8
+#: Bytes of the files that are copied at a time through this process, if they are as large as the largest.
+COPIED = 64 << 20
+#: Copies of a store at a time, which do not pass this process.
+HOLDERS = 32
+#: Copies files into the folder of a write, and returns the sizes of those that it has not read.
+Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
+
+
+def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = None) -> None:
+    """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
+    staging = to_free_path(target, checkpoint_id)
+    relocation = Relocation(f"{staging.token}-copy")
+    publish(staging, lambda: _copied(source, relocation), relocation)
+
+
+def planned_copies(source: Snapshot, target: str, checkpoint_id: int | None = None) -> Sequence[FileCopy]:
+    """Return what :func:`copy_snapshot` and :func:`pin_snapshot` would copy to a free path; write nothing."""
+    relocation = Relocation(f"{to_free_path(target, checkpoint_id).token}-copy")
+    _copied(source, relocation)
+    return list(relocation.copies.values())
+
+
+def pin_snapshot(
+    source: Snapshot, target: str, copy: Copy | None = None, checkpoint_id: int | None = None
+) -> tuple[int, int]:
+    """Hold a snapshot at a free path: a savepoint whose files stay when those of the snapshot are deleted.
+
+    Files get another name: a hard link on one local file system, a copy by the store itself in an object store. What
+    cannot, such as parts of larger files, is copied by ``copy``, by default in this process.
+
+    Returns:
+        How many files were held without their bytes passing this process, and how many were copied.
+
+    """
+    staging = to_free_path(target, checkpoint_id)
+    relocation = Relocation(f"{staging.token}-copy")
+    numbers = [0, 0]
+
+    def hold(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
+        if staging.filesystem.renames:
+            # A file that is younger than those held: their age does not tell vacuum that this write has ended.
+            staging.create_work(staging.unique("pin")).close()
+        rest, unread = held(copies, staging)
+        numbers[:] = len(copies) - len(rest), len(rest)
+        return {**unread, **(copy or copy_files)(rest, staging)}
+
+    publish(staging, lambda: _copied(source, relocation), relocation, hold)
+    return numbers[0], numbers[1]
+
+
+def relocate_snapshot(
+    source: Snapshot,
+    given: str,
+    target: str,
+    old: str,
+    new: str,
+    checkpoint_id: int | None = None,
+    *,
+    dry_run: bool = False,
+) -> None:
+    """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
+
+    ``given`` is the snapshot's path as the user wrote it. With ``dry_run`` all is checked, and nothing written.
+    """
+    staging = to_free_path(target, checkpoint_id)
+    moved = with_prefix(source.operators, old, new)
+    operators = [referenced(source, operator, given) for operator in moved]
+    if not dry_run:
+        publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
+
+
+def _copied(source: Snapshot, relocation: Relocation) -> CheckpointMetadata:
+    return _like(source, [relocation.copied(source, one) for one in source.operators])
+
+
+def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMetadata:
+    """Return the metadata of a copy, which knows the snapshot that it is of."""
+    metadata = assemble(operators, [source.metadata], target_version([source.metadata], None))
+    return replace(metadata, origin=source.origin)
+
+
+def to_free_path(path: str, checkpoint_id: int | None = None) -> Staging:
+    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path.
+
+    ``checkpoint_id``: the number that the new savepoint is to have, if not that of what it is made of.
+    """
+    if checkpoint_id is not None and (
+        isinstance(checkpoint_id, bool) or not isinstance(checkpoint_id, int) or not 0 <= checkpoint_id < 1 << 63
+    ):
+        raise OptionError(
+            "a checkpoint id is a whole number from 0",
+            expected="at most 9223372036854775807",
+            found=repr(checkpoint_id),
+        )
+    staging = replace(Staging.at(path), checkpoint_id=checkpoint_id)
+    if expect_folder(staging)[1] is not None:
+        raise StateExistsError(
+            "a savepoint exists at this path already",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="write to a new path: a savepoint is not changed in place",
+        )
+    return staging
+
+
+def publish(
+    staging: Staging,
+    assembled: Callable[[], CheckpointMetadata],
+    relocation: Relocation,
+    copy: Copy | None = None,
+) -> None:
+    """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything.
+
+    ``copy`` copies files, by default in this process.
+    """
+    staging = staging.here()
+
+    def version() -> NewVersion:
+        staging.filesystem.create_directory(staging.pending)
+        metadata = assembled()
+        if staging.checkpoint_id is not None:
+            metadata = replace(metadata, checkpoint_id=staging.checkpoint_id)
+        unread = (copy or copy_files)(list(relocation.copies.values()), staging)
+        names = relative_files(metadata)
+        whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
+        return NewVersion(metadata, copies={one.name: one.source.identity for one in whole}, unread=unread)
+
+    # Object stores have no folders that would be left.
+    existed = not staging.filesystem.renames or staging.filesystem.info(staging.directory) is not None
+    publisher.publish(staging, version, existed=existed)
+
+
+def _copiers(copies: Sequence[FileCopy], staging: Staging) -> int:
+    """Return how many files are copied at a time: more to a store, if they are small, for each may be in memory."""
+    largest = max((copy.size for copy in copies), default=0)
+    return max(COPIERS, min(HOLDERS, COPIED // max(largest, 1))) if staging.filesystem.is_remote else COPIERS
+
+
+def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
+    """Give files another name that the file system can give without their bytes passing this process.
+
+    Returns:
+        The files that are still to be copied, and the sizes of those held whose checksums are not known, by name.
+
+    """
+    filesystem = staging.filesystem
+    if not copies:
+        return copies, {}
+    with ThreadPoolExecutor(HOLDERS if filesystem.is_remote else COPIERS) as pool:
+        sizes = list(pool.map(lambda one: one.hold(filesystem, staging.state_path(one.name)), copies))
+    rest, unread = [], {}
+    for one, size in zip(copies, sizes, strict=True):
+        if size is None:
+            rest.append(one)
+        elif one.source.checksums is not None:
+            staging.keep_checksums(one.name, one.source.checksums)
+        else:
+            unread[one.name] = size
+    return rest, unread
+
+
+def copy_files(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
+    """Copy all files, several at a time, the largest first; a store copies what is in it already.
+
+    Returns:
+        The sizes of files that were not read, and whose checksums are not known, by name.
+
+    """
+    unread: Mapping[str, int] = {}
+    if not staging.filesystem.renames:
+        copies, unread = held(copies, staging)
+    size = sum(copy.size for copy in copies)
+    copied = 0
+    with ThreadPoolExecutor(_copiers(copies, staging)) as pool:
+        sizes = pool.map(lambda copy: copy.run(staging.create_state), sorted(copies, key=lambda copy: -copy.size))
+        for done, one in enumerate(sizes, 1):
+            copied += one
+            progress.detail(f"copied {done} of {len(copies)} files, {copied / 1e9:.1f} of {size / 1e9:.1f} GB")
+    return unread

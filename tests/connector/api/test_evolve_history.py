@@ -1,0 +1,184 @@
+"""The state of a changed query is computed from history: equal to what real Flink holds, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.histories import Slices
+from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import next_ends, slice_ends
+from tests.connector.api.test_evolve import folder_of, keyed_rows
+from tests.oracle.sql_changes import BEFORE
+
+#: Recorded queries of one table: the case, and whether it is its old or its new one; both were stopped at one row.
+QUERIES: Mapping[str, tuple[str, str, str]] = {
+    "count": ("sum-added", "old.json", "before"),
+    "count and sum": ("sum-backfilled", "new.json", "golden"),
+    "distinct": ("distinct-sum-added", "new.json", "golden"),
+    "of shop and item": ("grouping-column-removed", "old.json", "before"),
+    "filtered": ("filter-in-front", "new.json", "golden"),
+    "top 3": ("top-5-to-3", "new.json", "golden"),
+    "top 5": ("top-5-to-3", "old.json", "before"),
+}
+
+
+def orders(version: str = "2.3.0") -> pa.Table:
+    """The rows of the table before the savepoint."""
+    case = json.loads((folder_of(version, "sum-added") / "case.json").read_text("utf-8"))
+    rows = [{**row, "ts": datetime.fromisoformat(row["ts"])} for _, _, row in case["script"][:BEFORE]]
+    kinds = {"price": pa.int32(), "amount": pa.int32(), "ts": pa.timestamp("ms")}
+    return pa.table({name: pa.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]})
+
+
+def place(version: str, query: str) -> tuple[Path, Path]:
+    """The plan and the savepoint of a query."""
+    case, plan, savepoint = QUERIES[query]
+    folder = folder_of(version, case)
+    return folder / plan, folder / savepoint
+
+
+def evolved(version: str, old: str, new: str, given: Mapping[str, Any], to: Path, **more: Any) -> LocalSavepoint:
+    (old_plan, savepoint), (new_plan, _) = place(version, old), place(version, new)
+    return pyspark_savepoint.open(savepoint).evolve(old_plan, new_plan, backfill=given, **more).write(to)
+
+
+def rows_of(savepoint: LocalSavepoint) -> dict[tuple[str, str], list[str]]:
+    """The rows of all keyed tables that have some."""
+    return {name: rows for name, rows in keyed_rows(savepoint).items() if rows}
+
+
+CHANGES = [
+    ("count", "count and sum"),
+    ("count", "distinct"),
+    ("count", "of shop and item"),
+    ("count and sum", "filtered"),
+    ("top 3", "top 5"),
+]
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+@pytest.mark.parametrize(("old", "new"), CHANGES)
+def test_state_is_that_of_the_new_query(version: str, old: str, new: str, tmp_path: Path) -> None:
+    found = evolved(version, old, new, {"orders": orders(version)}, tmp_path / "new")
+    assert rows_of(found) == rows_of(pyspark_savepoint.open(place(version, new)[1]))
+
+
+def test_rows_of_the_operator_itself(tmp_path: Path) -> None:
+    rows = orders().select(["shop", "price"])
+    found = evolved("2.3.0", "count", "count and sum", {"6": rows}, tmp_path / "new")
+    assert rows_of(found) == rows_of(pyspark_savepoint.open(place("2.3.0", "count and sum")[1]))
+
+
+def test_history_in_many_batches(tmp_path: Path) -> None:
+    table = orders()
+    given = pa.Table.from_batches([batch for row in range(len(table)) for batch in table.slice(row, 1).to_batches()])
+    found = evolved("2.3.0", "count", "distinct", {"orders": given}, tmp_path / "new")
+    assert rows_of(found) == rows_of(pyspark_savepoint.open(place("2.3.0", "distinct")[1]))
+
+
+def test_columns_that_nothing_reads_may_be_left_out(tmp_path: Path) -> None:
+    given = orders().select(["shop", "price"])
+    evolved("2.3.0", "count", "count and sum", {"orders": given}, tmp_path / "new")
+
+
+def test_the_check_says_what_is_computed() -> None:
+    (old, savepoint), (new, _) = place("2.3.0", "count"), place("2.3.0", "count and sum")
+    table = pyspark_savepoint.open(savepoint).check_evolution(old, new, backfill=["orders"]).to_arrow()
+    rows = [row for row in table.to_pylist() if row["field"] == "SUM(price)"]
+    assert [(row["verdict"], row["reason"]) for row in rows] == [("backfilled", "computed from the rows of orders")]
+
+
+def test_what_nothing_tells_is_a_warning() -> None:
+    (old, _), (new, _) = place("2.3.0", "count"), place("2.3.0", "of shop and item")
+    evolution = evolution_of(old, new, check_options(backfill=["orders"]))
+    assert "rows of orders must end where the savepoint was taken" in " ".join(evolution.warnings)
+
+
+def replaced(name: str, column: Callable[[pa.Table], pa.Array]) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.set_column(table.column_names.index(name), name, column(table))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.slice(0, 39), r"does not end where the savepoint was taken: COUNT\(\*\) differs"),
+        (lambda table: pa.concat_tables([table, table.slice(0, 1)]), r"COUNT\(\*\) differs"),
+        (lambda table: table.filter(pa.compute.field("shop") != "shop 1"), "no row for a key of the savepoint"),
+        (
+            replaced("shop", lambda table: pa.array(["shop 7", *table.column("shop").to_pylist()[1:]])),
+            "the history has a key that the savepoint has not",
+        ),
+        (replaced("price", lambda table: pa.array([2**40] * len(table))), "does not fit"),
+    ],
+    ids=["ends before", "has more", "lacks a key", "has another key", "too large"],
+)
+def test_history_must_be_that_of_the_savepoint(
+    change: Callable[[pa.Table], pa.Table], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueRangeError, match=message):
+        evolved("2.3.0", "count", "count and sum", {"orders": change(orders())}, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"payments": "orders"}, "under the name 'payments'"),
+        ({"orders": "without price"}, "has no column 'price'"),
+        ({"orders": "orders", "default_database.orders": "orders"}, "two names"),
+    ],
+)
+def test_what_is_given_must_fit(given: dict[str, str], message: str, tmp_path: Path) -> None:
+    tables = {"orders": orders(), "without price": orders().drop_columns(["price"])}
+    with pytest.raises(OptionError, match=message):
+        evolved("2.3.0", "count", "count and sum", {name: tables[of] for name, of in given.items()}, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_history_that_nothing_needs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="nothing is computed from the rows of 'orders'"):
+        evolved("2.3.0", "count and sum", "count", {"orders": orders()}, tmp_path / "new")
+
+
+MINUTE = 60_000
+
+
+@pytest.mark.parametrize(
+    ("slices", "time", "watermark", "end", "is_open"),
+    [
+        (Slices(0, 3 * MINUTE, 3 * MINUTE, 3 * MINUTE), 0, None, 3 * MINUTE, True),
+        (Slices(0, 3 * MINUTE, 3 * MINUTE, 3 * MINUTE), -1, None, 0, True),
+        (Slices(0, 3 * MINUTE, 3 * MINUTE, 3 * MINUTE), 5, 3 * MINUTE - 1, 3 * MINUTE, False),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE), 5, 3 * MINUTE - 2, MINUTE, True),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE), 5, 3 * MINUTE - 1, MINUTE, False),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE, cumulates=True), 2 * MINUTE, MINUTE, 3 * MINUTE, True),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE, cumulates=True), MINUTE, 2 * MINUTE, MINUTE, True),
+    ],
+)
+def test_slices(slices: Slices, time: int, watermark: int | None, end: int, is_open: bool) -> None:
+    ends, opens = slice_ends(slices, pa.array([time]), watermark)
+    assert (ends.tolist(), opens.tolist()) == ([end], [is_open])
+
+
+@pytest.mark.parametrize(
+    ("slices", "end", "watermark", "fires"),
+    [
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE), 2 * MINUTE, MINUTE, 2 * MINUTE),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE), MINUTE, MINUTE - 1, 2 * MINUTE),
+        (Slices(0, MINUTE, 2 * MINUTE, 3 * MINUTE), MINUTE, MINUTE - 1, 3 * MINUTE),
+        (Slices(0, MINUTE, MINUTE, 3 * MINUTE, cumulates=True), MINUTE, 2 * MINUTE, 3 * MINUTE),
+    ],
+)
+def test_the_next_window_of_a_slice(slices: Slices, end: int, watermark: int, fires: int) -> None:
+    assert next_ends(slices, np.array([end]), watermark).tolist() == [fires]
