@@ -273,3 +273,47 @@ def locate_rows(
             o += 1
         pos[i] = p
     return -1
+
+
+@kernel
+def only_places(
+    nodes: Any, children: Any, names: Any, parts: Any, buf: Any, pos: Any, end: Any, zeros: int, steps: int, place: Any
+) -> int:
+    """Find for every row the one position from which values of the parts end at the end of the row.
+
+    ``zeros`` is how many bytes from there on are 0. A position is -1 where there is none, and -2 where there are two,
+    or where parsing takes more than ``steps`` times the bytes of the row. Returns the number of rows without one.
+    """
+    failed = 0
+    for i in range(pos.shape[0]):
+        found: Any = np.int64(-1)
+        work: Any = np.int64((end[i] - pos[i] + 64) * steps)
+        for p in range(pos[i], end[i] + 1):
+            if p + zeros > end[i]:
+                break
+            blank = True
+            for k in range(zeros):
+                if buf[p + k] != 0:
+                    blank = False
+            if not blank:
+                continue
+            q: Any = np.int64(p)
+            for j in range(parts.shape[0]):
+                q = skip(nodes, children, names, parts[j], buf, q, end[i], TOP)
+                if q < 0:
+                    work -= -1 - q - p
+                    break
+            if q >= 0:
+                work -= q - p
+                if q == end[i]:
+                    if found >= 0:
+                        found = np.int64(-2)
+                        break
+                    found = np.int64(p)
+            if work < 0:
+                found = np.int64(-2)
+                break
+        place[i] = found
+        if found < 0:
+            failed += 1
+    return failed

@@ -4,8 +4,9 @@
     KeyGroup := i32 keyGroup  (i16 stateId  Table)[states]    each (stateId, Table) snappy framed if compressed
     Table    := i32 n  (namespace  key  value)[n]             timers: i32 n  timer[n]
 
-Entries have no lengths: a value of unknown length makes the rest of its key group unreadable. Here, a list is
-``i32 n`` and its elements, a map ``i32 n`` and its entries: the whole value is one entry.
+Entries have no lengths: values of unknown length cannot be told apart. The tables behind them are read where there is
+one place from which they parse to the end of the key group (``_behind_unknown``). Here, a list is ``i32 n`` and its
+elements, a map ``i32 n`` and its entries: the whole value is one entry.
 Flink: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
 """
 
@@ -32,12 +33,14 @@ from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, Runs
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.layout import locate, locate_some
+from pyspark_savepoint.formats.serializers.layout import locate, locate_some, program
 
 #: Number of entries of a window to locate at a time.
 MAX_ENTRIES = 1 << 16
 #: Number of states that an error names.
 MAX_NAMED = 10
+#: Most places that are tried behind a table of unknown length, beside one for so many bytes.
+MOST_ATTEMPTS, BYTES_OF_ATTEMPT = 64, 1 << 12
 
 
 @dataclass(slots=True)
@@ -49,6 +52,13 @@ class _Table:
     counts: Longs
     starts: Any
     stops: Any
+
+
+@dataclass(slots=True)
+class Work:
+    """Places that may still be tried."""
+
+    left: int
 
 
 class HeapKeyedStream:
@@ -151,7 +161,11 @@ class HeapKeyedStream:
             except UndecodableStateError as error:
                 if selected <= seen:
                     return  # the end of the key group is not verified, because no requested state follows
-                raise self._hidden(state, error, selected, seen) from None
+                if state in selected:
+                    raise self._hidden(state, error, selected, seen) from None
+                # What follows is found in the whole of it.
+                yield replace(self._block([extent], selected - seen, namespaced), complete=False)
+                return
             seen.add(state)
         reader.expect_end()
 
@@ -171,7 +185,7 @@ class HeapKeyedStream:
         """Locate the tables of all key groups in parallel: the first table of each, then the second, and so on."""
         seen = np.zeros((len(at), len(self.header.states)), np.bool_)
         tables: list[_Table] = []
-        for _ in self.header.states:
+        while not seen.all():
             ids = self._next_states(at, seen)
             for state in np.unique(ids).tolist():
                 rows = np.flatnonzero(ids == state)
@@ -180,16 +194,104 @@ class HeapKeyedStream:
                 try:
                     table = self._table(here, state, rows)
                 except UndecodableStateError as error:
-                    seen[np.arange(len(at)), ids] = False
-                    passed = set(np.flatnonzero(seen.all(axis=0)).tolist())
+                    others = seen.copy()
+                    others[np.arange(len(at)), ids] = False
+                    passed = set(np.flatnonzero(others.all(axis=0)).tolist())
                     if selected <= passed:
                         return tables  # the end of the key group is not verified, because no requested state follows
-                    raise self._hidden(state, error, selected, passed) from None
+                    if not self._behind_unknown(here, seen[rows], state):
+                        raise self._hidden(state, error, selected, passed) from None
+                    if state in selected:
+                        raise self._hidden(state, error, selected, selected - {state}) from None
+                    table = None
                 at.update(rows, here)
-                if state in selected:
+                if table is not None and state in selected:
                     tables.append(table)
         at.expect_end()
         return tables
+
+    def _behind_unknown(self, at: Cursors, seen: Any, state: int) -> bool:
+        """Move every cursor behind a table of unknown length: to the one place from which the others reach the end.
+
+        Returns:
+            False if a key group has no such place, or several.
+
+        """
+        budget = Work(MOST_ATTEMPTS + int((at.end - at.position).sum()) // BYTES_OF_ATTEMPT)
+        for row in range(len(at)):
+            one = at.select(np.array([row]))
+            places = []
+            for place in self._places_behind(one, seen[row], state):
+                if self._reaches_end(one, place, seen[row], budget):
+                    places.append(place)
+                if budget.left < 0 or len(places) > 1:
+                    return False
+            if not places:
+                return False
+            at.position[row] = places[0]
+        return True
+
+    def _places_behind(self, at: Cursors, seen: Any, state: int) -> list[int]:
+        """Return where the next table may begin behind one of unknown length, or the end if it is the last."""
+        begin, end = int(at.position[0]), int(at.end[0])
+        if seen.all():
+            return [end]
+        count = int.from_bytes(at.buffer[begin - 4 : begin].tobytes(), "big")
+        first = begin + count * sum(max(width, 0) for width in self._widths(state))
+        return self._starts(at.buffer, first, end, np.flatnonzero(~seen))
+
+    def _reaches_end(self, at: Cursors, place: int, seen: Any, budget: Work) -> bool:
+        """Return whether the tables of a key group that were not seen reach its end from a place."""
+        budget.left -= 1
+        if budget.left < 0:
+            return False
+        here, passed, state = at.at(np.array([place], np.int64), at.end), seen[np.newaxis].copy(), -1
+        try:
+            while not passed.all():
+                state = int(self._next_states(here, passed)[0])
+                self._table(here, state, np.zeros(1, np.int64))
+            here.expect_end()
+        except UndecodableStateError:
+            behind = self._places_behind(here, passed[0], state)
+            return any(self._reaches_end(at, place, passed[0], budget) for place in behind)
+        except SavepointError:
+            return False
+        return True
+
+    def _starts(self, buffer: Bytes, begin: int, end: int, states: Longs) -> list[int]:
+        """Return where a table of one of some states can begin: an id, and a number of entries that there is room for.
+
+        Where all entries have the same length, the next table begins behind them, or they end the key group.
+        """
+        content = buffer[begin:end].astype(np.int64)
+        if len(content) < 6 * len(states):
+            return []
+        ids = (content[:-5] << 8) | content[1:-4]
+        counts = (content[2:-3] << 24) | (content[3:-2] << 16) | (content[4:-1] << 8) | content[5:]
+        found = np.zeros(len(ids), np.bool_)
+        for state in states.tolist():
+            widths = self._widths(state)
+            least = sum(max(width, 0) for width in widths)
+            place = np.flatnonzero(ids == state)
+            count = counts[place]
+            after = place + 6 + count * max(least, 1)
+            place, count, after = (each[after <= len(content)] for each in (place, count, after))
+            known = count == 0 if min(widths) < 0 else np.ones(len(place), np.bool_)
+            after = np.where(count == 0, place + 6, after)
+            if len(states) == 1:
+                fits = after == len(content)
+            else:
+                fits = (after < len(ids)) & np.isin(ids[np.minimum(after, len(ids) - 1)], states[states != state])
+            found[place[fits | ~known]] = True
+        return (begin + np.flatnonzero(found)).tolist()
+
+    def _widths(self, state: int) -> list[int]:
+        """Return the bytes of each part of the entries of a state; -1 for one of which that varies."""
+        meta = self.header.states[state]
+        parts = [meta.value_serializer]
+        if meta.kind is not BackendStateType.PRIORITY_QUEUE:
+            parts += [meta.namespace_serializer, self.header.key_serializer]
+        return program(*parts).widths
 
     def _next_states(self, at: Cursors, seen: Any) -> Any:
         """Read the state id of the next table of every key group."""
@@ -241,12 +343,12 @@ class HeapKeyedStream:
         wanted += f" and {len(hidden) - MAX_NAMED} more" if len(hidden) > MAX_NAMED else ""
         facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
         hiding = UndecodableStateError(
-            f"state {name!r} has values that only the job's own serializer can delimit; in this format the "
-            f"states that follow cannot be read either, here {wanted}",
+            f"state {name!r} has values that only the job's own serializer can delimit"
+            + ("" if state in selected else f"; where the states behind them begin cannot be told, here {wanted}"),
             state=name,
             expected="values whose serializer delimits them",
             remedy="name the job's jar in option 'classes', which describes subclasses of POJOs and the classes of "
-            "Kryo; take a canonical savepoint (it records lengths), read only states that precede this one "
+            "Kryo; take a canonical savepoint (it records lengths), read other states "
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
             **facts,
         )

@@ -41,6 +41,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import program, skip_rows
 
@@ -339,9 +340,13 @@ def _split_state(
         namespace_start = key_end
         namespace_end = end
     else:
-        _require_delimited(key, namespace, meta, origin)
         at = Cursors(block.buffer, start.copy(), end, origin, options)
-        skip_rows(key, at)
+        _require_delimited(namespace, meta, origin)
+        behind = _behind_key(meta)
+        if not key.opaque_parts():
+            skip_rows(key, at)
+        elif variable or behind is None or not skip_unknown_keys(at, behind):
+            _require_delimited(key, meta, origin)
         key_end = at.position.copy()
         if variable:
             _skip_length(at, key_end - start)
@@ -358,10 +363,20 @@ def _split_state(
     _check_order(block, rows[key_end < start])
 
 
-def _require_delimited(
-    key: TypeSerializer, namespace: TypeSerializer, meta: StateMetaInfoSnapshot, origin: Origin
-) -> None:
-    opaque = key.opaque_parts() + namespace.opaque_parts()
+def _behind_key(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...] | None:
+    """Return what composite keys have behind the key; None for a map whose keys and values cannot be told apart."""
+    if not is_map(meta):
+        return (meta.namespace_serializer,)
+    given, value = meta.serializers.get("USER_KEY_SERIALIZER"), meta.value_serializer
+    while given is None and len(value.children) == 1:
+        value = value.children[0]
+    if given is None and len(value.children) != 2:
+        return None
+    return meta.namespace_serializer, given or value.children[0]
+
+
+def _require_delimited(part: TypeSerializer, meta: StateMetaInfoSnapshot, origin: Origin) -> None:
+    opaque = part.opaque_parts()
     if opaque:
         raise UndecodableStateError(
             f"the keys of state {meta.name!r} cannot be split into their parts: only the job's own serializer can "

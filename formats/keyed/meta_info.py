@@ -259,7 +259,7 @@ def read_registration(
     except SavepointError as error:
         problem = error
     if unknown.met and (meta is None or view.position not in ends):
-        lengths = _Search(view, Places(bytes(view.data), tuple(sorted(ends))), unknown).run(_Node(start, states=1))
+        lengths = _lengths(view, tuple(sorted(ends)), unknown, _Node(start, states=1))
         view.position = start
         return read_state_meta(view, UnknownPayloads(lengths or {}, classes=classes))
     if meta is None:
@@ -444,6 +444,16 @@ class _Search:
         return snapshot_reader(self.view, attempt).enveloped()
 
 
+def _lengths(
+    view: DataInputView, ends: tuple[int, ...], unknown: UnknownPayloads, first: _Node
+) -> dict[int, int] | None:
+    """Return the lengths of all unknown payloads behind a node; None if no way leads to one of the ends."""
+    lengths = None
+    for roles_inside in (False, True):
+        lengths = lengths or _Search(view, Places(bytes(view.data), ends, roles_inside), unknown).run(first)
+    return lengths
+
+
 def _lengths_until(node: _Node) -> dict[int, int]:
     lengths: dict[int, int] = {}
     at: _Node | None = node
@@ -466,7 +476,7 @@ def _search(kind: type[H], view: DataInputView, end: int, unknown: UnknownPayloa
         _, compressed = OperatorBackendHeader.read_start(view)
         ends = (end - len(snappy.IDENTIFIER), end) if compressed else ends
         first = _Node(view.position, counts=2)
-    lengths = _Search(view, Places(bytes(view.data), ends), unknown).run(first)
+    lengths = _lengths(view, ends, unknown, first)
     if lengths is None:
         return None
     view.position = 0

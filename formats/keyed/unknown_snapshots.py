@@ -4,7 +4,8 @@ A snapshot has no length, and what an unknown class writes is unknown. Its end f
 of the header is known, because the first data begin there, and after the snapshot comes either the next serializer of
 the state, which begins with its role, or the next state, with its name, kind and options, or the end. These places are
 found in the bytes, and tried in order until the header parses up to its end. All places are tried: if the header parses
-in two ways, none is chosen.
+in two ways, none is chosen. Roles are of registrations, which are around snapshots and never inside of one: so the next
+role ends what a snapshot may have. Only where no way to the end is found so, a payload may have roles too.
 
 The places of a header of n bytes are found in time linear in n, and the work of trying them is bounded by n: there are
 as many states as the header says, so that in a real header one place is left for most snapshots.
@@ -61,6 +62,8 @@ class Places:
 
     data: bytes
     ends: tuple[int, ...]
+    #: Whether a serializer snapshot may have what looks like the role of another.
+    roles_inside: bool = False
 
     @cached_property
     def roles(self) -> list[int]:
@@ -120,7 +123,7 @@ class Places:
 
     def after(self, start: int, follower: Follower) -> Sequence[int]:
         """Return the positions from ``start`` on at which what follows a serializer of a state may begin."""
-        last = self._last(follower)
+        last = self._last(start, follower)
         if last < 0:
             return ()
         if follower.roles:
@@ -130,7 +133,9 @@ class Places:
         else:
             places = self.counts if follower.counts else self.ends
         chosen = places[bisect_left(places, start) : bisect_right(places, last)]
-        return chosen[: max(len(chosen) - follower.roles + 1, 0)] if follower.roles else chosen
+        if not (follower.roles and self.roles_inside):
+            return chosen
+        return chosen[: max(len(chosen) - follower.roles + 1, 0)]
 
     def inside(self, start: int, follower: Follower) -> Iterator[int]:
         """Yield the positions from ``start`` on at which another part of the same serializer may begin.
@@ -138,7 +143,7 @@ class Places:
         Those in front of the name of a class in a package come first.
         """
         nested = self.snapshots
-        chosen = nested[bisect_left(nested, start) : bisect_left(nested, self._last(follower))]
+        chosen = nested[bisect_left(nested, start) : bisect_left(nested, self._last(start, follower))]
         yield from (place for place in chosen if self._is_in_package(place))
         yield from (place for place in chosen if not self._is_in_package(place))
 
@@ -146,11 +151,13 @@ class Places:
         size = int.from_bytes(self.data[place : place + 2], "big")
         return size <= MOST_OF_NAME and IN_PACKAGE.fullmatch(self.data, place + 2, place + 2 + size) is not None
 
-    def _last(self, follower: Follower) -> int:
+    def _last(self, start: int, follower: Follower) -> int:
         """Return the last position at which the states and the end that are to come may begin; -1 if there is none."""
-        if not follower.states:
-            return self.ends[-1]
-        return self.states[-follower.states] if follower.states <= len(self.states) else -1
+        if follower.states > len(self.states):
+            return -1
+        last = self.states[-follower.states] if follower.states else self.ends[-1]
+        following = bisect_left(self.roles, start)
+        return last if self.roles_inside or following == len(self.roles) else min(last, self.roles[following])
 
 
 _IN_NAMES = np.zeros(256, np.bool_)

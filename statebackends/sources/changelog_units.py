@@ -34,14 +34,14 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
     SCHEMA,
     KeyedBlock,
     binary_column,
-    constant_width,
     take_entries,
 )
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
-from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, MapEntries, Repeated
+from pyspark_savepoint.formats.serializers.layout import Part, locate, skip_rows
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 
 UNIT = "unit"
@@ -284,21 +284,32 @@ class UnitReader:
         if not self.key.opaque_parts():
             skip_rows(self.key, at)
             return
-        # The key's length is unknown; the data after it may have a constant width.
-        behind = constant_width(meta.namespace_serializer)
-        if operation != changelog.CLEAR:
-            plain = meta.state_type not in ("LIST", "MAP") and operation in (changelog.SET, changelog.SET_INTERNAL)
-            width = constant_width(meta.value_serializer) if plain else -1
-            behind = behind + width if min(behind, width) >= 0 else -1
-        if behind < 0 or np.any(at.end - at.position < behind):
+        if not skip_unknown_keys(at, _behind_keys(meta, operation)):
             raise UndecodableStateError(
-                f"the changes of state {meta.name!r} cannot be separated from their keys: the snapshot contains only a "
-                "changelog, which does not record the type of the keys",
+                f"the changes of state {meta.name!r} cannot be separated from their keys, whose type is not known",
+                found=self.key.flink_type,
                 remedy="take a canonical savepoint of the job (flink savepoint --type canonical), or a checkpoint "
                 "after the changelog was materialized; or read other states (option 'state')",
                 **at.origin.facts(),
             )
-        at.position[:] = at.end - behind
+
+
+def _behind_keys(meta: StateMetaInfoSnapshot, operation: int) -> list[Part]:
+    """Return the parts that changes have behind their keys."""
+    namespace, value = meta.namespace_serializer, meta.value_serializer
+    kind = meta.state_type if meta.state_type in ("LIST", "MAP") else "VALUE"
+    if operation == changelog.CLEAR:
+        return [namespace]
+    if operation == changelog.MERGE_NAMESPACES:
+        return [namespace, namespace, Repeated(namespace)]
+    if kind == "VALUE":
+        return [namespace, value]
+    units = unit_serializers(meta)
+    if operation == changelog.REMOVE_ELEMENT:
+        return [namespace, units[0]]
+    if operation in (changelog.ADD_ELEMENT, changelog.ADD_OR_UPDATE_ELEMENT):
+        return [namespace, *units]
+    return [namespace, Repeated(units[0]) if kind == "LIST" else MapEntries(*units)]
 
 
 def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> CorruptStateError:
@@ -361,13 +372,23 @@ def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Long
 
     if operation not in (changelog.ADD_ELEMENT, changelog.REMOVE_ELEMENT):
         raise _refuse(at, meta, operation)
-    timer = delimited(meta.value_serializer, at, meta)
+    timer = meta.value_serializer
     if operation == changelog.REMOVE_ELEMENT:
         start = at.position.copy()
-        skip_rows(timer, at)
+        if timer.opaque_parts():
+            at.position[:] = at.end
+        else:
+            skip_rows(timer, at)
         at.expect_end()
         return Units(rows, kernels.DELETE, {"key": (start, at.position)})
     counts = read_counts(at, "timers")
+    if timer.opaque_parts() and counts.max(initial=0) <= 1:
+        one = np.flatnonzero(counts == 1)
+        start = at.position[one]
+        at.position[one] = at.end[one]
+        at.expect_end()
+        return Units(rows[one], kernels.PUT, {"key": (start, at.end[one])})
+    timer = delimited(timer, at, meta)
     starts, stops = locate([timer], at, counts)
     at.expect_end()
     return Units(np.repeat(rows, counts), kernels.PUT, {"key": (starts[0], stops[0])})

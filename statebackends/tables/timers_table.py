@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
+from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
@@ -177,7 +178,7 @@ class TimerPartition:
         """
         time = None if last else read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN
         start = at.position.copy()
-        key = self._part(queue.key, at, KEY)
+        key = self._part(queue.key, at, KEY) if last or not queue.key.opaque_parts() else self._bytes(queue, at)
         if KEY not in self.request.raw:
             spans = at.at(start, at.position.copy())
             check_key_groups(spans, queue.key, key_group, self.place[1], key)
@@ -208,6 +209,13 @@ class TimerPartition:
             return serializer.decode(at)
         start = at.position.copy()
         skip_rows(serializer, at)
+        return binary_column(at.buffer, start, at.position)
+
+    def _bytes(self, queue: TimerQueue, at: Cursors) -> pa.Array:
+        """Return keys whose ends only the job's own serializer knows: the namespace is what is behind each."""
+        start = at.position.copy()
+        if not skip_unknown_keys(at, [queue.namespace]):
+            return queue.key.decode(at)  # the error of the serializer
         return binary_column(at.buffer, start, at.position)
 
     def _namespace(self, queue: TimerQueue, column: pa.Array) -> pa.Array:

@@ -3,7 +3,8 @@
     python -m tests.oracle.foreign 1.20.5 --keep tests/oracle/savepoints/foreign
     python -m tests.oracle.foreign 2.3.0
 
-The job is `oracle.Foreign`. States of its own serializers are carried over byte for byte, while others are edited.
+The jobs are `oracle.Foreign`, and `oracle.ForeignKeys` whose keys are of such a serializer. States of these serializers
+are carried over byte for byte, while others are edited.
 """
 
 from __future__ import annotations
@@ -28,22 +29,30 @@ UIDS = "keyed,listed,numbers"
 FORMS = (("hashmap", "canonical"), ("hashmap", "native"), ("rocksdb", "canonical"), ("rocksdb", "native"))
 #: Those of which every value has a length.
 WITH_LENGTHS = ("hashmap-canonical", "rocksdb-canonical", "rocksdb-native")
-ARCHIVE = Path(__file__).parent / "savepoints" / "foreign" / "1.20.5.tar.xz"
+SAVEPOINTS = Path(__file__).parent / "savepoints" / "foreign"
+#: The uids of the job of keys, and the snapshots that are taken of it.
+KEY_UIDS = "keyed,windowed,numbers"
+OF_KEYS = (*FORMS[:2], FORMS[3], ("changelog", "checkpoint"))
+
+#: The folders that a run leaves with snapshots.
+PARTS = ("savepoint", "checkpoints", "dstl")
 
 
-def unpacked(folder: Path) -> Path:
+def unpacked(folder: Path, archive: str = "1.20.5") -> Path:
     """Unpack the savepoints that are kept into a folder, and return it."""
-    unpack(ARCHIVE, folder)
+    unpack(SAVEPOINTS / f"{archive}.tar.xz", folder)
     return folder
 
 
-def take(version: str, out: Path, backend: str, form: str, snapshot: Path | None = None) -> dict[str, Any]:
+def take(
+    version: str, out: Path, backend: str, form: str, snapshot: Path | None = None, job: str = "Foreign"
+) -> dict[str, Any]:
     """Let Flink run the job, from a savepoint where one is given, and write one: what it found."""
     out.mkdir(parents=True)
     arguments = [f"--out={out}", f"--staging={out / 'tmp'}", "--parallelism=2", f"--purchases={NUMBERS}"]
     arguments += [f"--format={form}", *([f"--snapshot={snapshot.as_uri()}"] if snapshot else [])]
     arguments += [f"--conf={name}={value}" for name, value in {**BACKENDS[backend], **PATIENCE}.items()]
-    run(version, "oracle.Foreign", arguments)
+    run(version, f"oracle.{job}", arguments)
     found: dict[str, Any] = json.loads((out / "found.json").read_text("utf-8"))
     return found
 
@@ -73,6 +82,37 @@ def compare(found: dict[str, Any]) -> None:
     assert "longs" not in found["listed"], found["listed"]["longs"]
 
 
+def edit_keys(path: Path, target: Path) -> None:
+    """Remove the counts, so that the job reports what every key has."""
+    sp = pyspark_savepoint.open(path, uids=KEY_UIDS, allow_outside=True)
+    sp.remove_state("keyed", "count").remove_operator("numbers").write(target)
+
+
+def compare_keys(found: dict[str, Any]) -> None:
+    """Compare what every key has with what the first run put there."""
+    rows = {row[0]: row[1:] for row in found["keyed"]["first"]}
+    want = {}
+    for key in range(KEYS):
+        numbers = range(key, NUMBERS, KEYS)
+        entries = ", ".join(sorted(f"k{number}={number}" for number in numbers))
+        want[f"customer {key}"] = [f"name {numbers[-1]}", str(list(numbers)), f"[{entries}]"]
+    assert rows == want, rows
+
+
+def snapshot_of(folder: Path) -> Path:
+    """Return the snapshot below a folder of the job."""
+    (metadata,) = (path for path in folder.rglob("_metadata") if "edited" not in path.parts)
+    return metadata.parent
+
+
+def pack(archive: Path, folders: dict[str, Path]) -> None:
+    """Pack folders under their names."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive, "w:xz") as packed:
+        for name, folder in folders.items():
+            packed.add(folder, name)
+
+
 def main() -> int:
     """Have releases write and restore, on both backends."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.foreign", description=__doc__)
@@ -89,11 +129,21 @@ def main() -> int:
                     edit(path / "savepoint", path / "edited")
                     compare(take(version, folder / f"again-{backend}-{form}", backend, form, path / "edited"))
                     print(f"{version}, {backend}, {form}: edited, restored, and every value found")
+            keys = Path(name) / f"keys-{version}"
+            for backend, form in OF_KEYS:
+                path = keys / f"{backend}-{form}"
+                take(version, path, backend, form, job="ForeignKeys")
+                if (backend, form) != ("hashmap", "native"):
+                    edit_keys(snapshot_of(path), path / "edited")
+                    again = keys / f"again-{backend}-{form}"
+                    compare_keys(take(version, again, backend, "canonical", path / "edited", "ForeignKeys"))
+                    print(f"{version}, keys, {backend}, {form}: edited, restored, and every value found")
             if args.keep:
-                args.keep.mkdir(parents=True, exist_ok=True)
-                with tarfile.open(args.keep / f"{version}.tar.xz", "w:xz") as archive:
-                    for backend, form in FORMS:
-                        archive.add(folder / f"{backend}-{form}" / "savepoint", f"{backend}-{form}")
+                kept = {f"{backend}-{form}": folder / f"{backend}-{form}" / "savepoint" for backend, form in FORMS}
+                pack(args.keep / f"{version}.tar.xz", kept)
+                names = [f"{backend}-{form}/{part}" for backend, form in OF_KEYS for part in PARTS]
+                kept = {one: keys / one for one in names if (keys / one).exists()}
+                pack(args.keep / f"keys-{version}.tar.xz", kept)
     return 0
 
 

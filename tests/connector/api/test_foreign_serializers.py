@@ -11,7 +11,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.errors import UndecodableStateError
-from tests.oracle.foreign import KEYS, NUMBERS, UIDS, WITH_LENGTHS, unpacked
+from tests.oracle.foreign import KEY_UIDS, KEYS, NUMBERS, UIDS, WITH_LENGTHS, snapshot_of, unpacked
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*have no uid here"),
@@ -85,3 +85,46 @@ def test_values_without_lengths_hide_what_follows_them(foreign: Path) -> None:
     (count,) = (row for row in sp.states().rows() if row["state"] == "count")
     assert (count["flink_value_type"] if "flink_value_type" in count else count["value_type"]) == "LONG"
     assert {row["value"] for row in sp.operator_state("listed", "longs").rows()} == {*range(NUMBERS)}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the snapshots of the job whose keys are of an unknown serializer."""
+    return unpacked(tmp_path_factory.mktemp("foreign-keys"), "keys-1.20.5")
+
+
+OF_UNKNOWN_KEYS = ("hashmap-canonical", "rocksdb-native", "changelog-checkpoint")
+
+
+@pytest.mark.parametrize("case", OF_UNKNOWN_KEYS)
+def test_keys_are_bytes_and_all_behind_them_is_read(keys: Path, case: str) -> None:
+    sp = pyspark_savepoint.open(snapshot_of(keys / case), uids=KEY_UIDS, allow_outside=True)
+
+    rows = {row["key"]: row for row in sp.keyed_state("keyed").rows()}
+
+    for key in range(KEYS):
+        numbers = [*range(key, NUMBERS, KEYS)]
+        row = rows.pop(utf(f"customer {key}"))
+        assert (row["count"], row["name"], row["list"]) == (len(numbers), f"name {numbers[-1]}", numbers)
+        assert dict(row["map"]) == {f"k{number}": number for number in numbers}
+    assert rows == {}
+    timers = sorted((row["key"], row["timestamp"]) for row in sp.timers("keyed").rows())
+    assert timers == sorted((utf(f"customer {n % KEYS}"), n * 1000 + 10**9) for n in range(NUMBERS))
+    assert [row for row in sp.verify().rows() if row["status"] not in ("ok", "warning")] == []
+
+
+@pytest.mark.parametrize("case", [*OF_UNKNOWN_KEYS, "hashmap-native"])
+def test_keys_of_windows_are_read_beside_values_of_an_unknown_serializer(keys: Path, case: str) -> None:
+    sp = pyspark_savepoint.open(snapshot_of(keys / case), uids=KEY_UIDS, allow_outside=True)
+
+    timers = list(sp.timers("windowed").rows())
+
+    assert sorted(row["key"] for row in timers) == [*range(KEYS)]
+    assert {row["namespace"]["end"].day for row in timers} == {2}
+    if case == "hashmap-native":  # one list of several values, without lengths
+        with pytest.raises(UndecodableStateError, match="values that only the job's own serializer can delimit"):
+            list(sp.window_state("windowed").rows())
+        return
+    windows = {row["key"]: row["window-contents"] for row in sp.window_state("windowed").rows()}
+    want = {key: b",".join(utf(f"number {n}") for n in range(key, NUMBERS, KEYS)) for key in range(KEYS)}
+    assert windows == want

@@ -130,14 +130,18 @@ def test_every_prefix_is_refused(length: int, window: int) -> None:
 
 
 @WINDOWS
-def test_what_cannot_be_delimited_hides_what_stands_behind_it(window: int) -> None:
+def test_what_cannot_be_delimited_hides_only_itself(window: int) -> None:
     states = (state("numbers", LONG), state("own", OWN), state("names", STRING))
     first, hidden, last = table(0, entry(1, number(2))), table(1, entry(1, b"???")), table(2, entry(1, b"\2a"))
 
     assert read(first + hidden + last, {0}, window, states) == [(0, 1, number(2))]
-    for selected in ({1}, {2}, {0, 2}):
-        with pytest.raises(UndecodableStateError, match="state 'own' has values") as raised:
-            read(first + hidden + last, selected, window, states)
-        assert "take a canonical savepoint" in raised.value.facts["remedy"]
+    assert read(first + hidden + last, {0, 2}, window, states) == [(0, 1, number(2)), (2, 1, b"\2a")]
+    with pytest.raises(UndecodableStateError, match="state 'own' has values") as raised:
+        read(first + hidden + last, {1}, window, states)
+    assert "take a canonical savepoint" in raised.value.facts["remedy"]
+    # The value may end with a head of a table, whose text is all that follows: there are two places.
+    ambiguous = table(1, entry(1, b"?" + table(2, entry(1, bytes([1 + len(last)])))))
+    with pytest.raises(UndecodableStateError, match="where the states behind them begin cannot be told, here names"):
+        read(first + ambiguous + last, {2}, window, states)
     # If it is empty, all state after it can be read.
     assert read(first + table(1) + last, {2}, window, states) == [(2, 1, b"\2a")]
