@@ -34,6 +34,15 @@ def decode_modified_utf8(data: bytes) -> str:
     return units.decode("utf-16-le", "surrogatepass")
 
 
+def is_well_formed(text: str) -> bool:
+    """Return whether a text has no lone surrogates, which Java's strings may have, and UTF-8 and columns cannot hold.
+
+    >>> is_well_formed(chr(0x1F600)), is_well_formed(chr(0xD83D))
+    (True, False)
+    """
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def encode_modified_utf8(text: str) -> bytes:
     """Return the bytes of ``DataOutput.writeUTF`` without the length.
 

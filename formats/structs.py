@@ -30,6 +30,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, overload
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.java import is_well_formed
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -46,12 +47,16 @@ MAX_DEPTH = 16
 class Encoding(Generic[T]):
     """How values are read, given what an error calls them, and written; a value has at least ``least`` bytes.
 
-    ``blank`` is a value whose bytes are all zero, and the number of them: several of these are read at once.
+    ``blank`` is a value whose bytes are all zero, and the number of them: several of these are read at once. ``code``
+    is that of a number in module ``struct``.
     """
 
-    __slots__ = ("_least", "blank", "read", "write")
+    __slots__ = ("_least", "blank", "code", "read", "write")
 
-    def __init__(self, read: Read[T], write: Write[T], least: int, blank: tuple[T, int] | None = None) -> None:
+    def __init__(
+        self, read: Read[T], write: Write[T], least: int, blank: tuple[T, int] | None = None, code: str = ""
+    ) -> None:
+        self.code = code
         self.read = read
         self.write = write
         self._least = least
@@ -103,22 +108,25 @@ def number(code: str) -> Encoding[int]:
 I8, U32, LE_I32, LE_U32, LE_I64 = map(number, (">b", ">I", "<i", "<I", "<q"))
 U8 = Encoding(DataInputView.read_u8, DataOutputView.write_u8, 1)
 I16 = Encoding(DataInputView.read_i16, DataOutputView.write_i16, 2)
-I32 = Encoding(DataInputView.read_i32, DataOutputView.write_i32, 4)
-I64 = Encoding(DataInputView.read_i64, DataOutputView.write_i64, 8)
+I32 = Encoding(DataInputView.read_i32, DataOutputView.write_i32, 4, code="i")
+I64 = Encoding(DataInputView.read_i64, DataOutputView.write_i64, 8, code="q")
 BOOL = Encoding(DataInputView.read_bool, DataOutputView.write_bool, 1)
 UTF = Encoding(DataInputView.read_utf, DataOutputView.write_utf, 2)
 BLOB = Encoding(DataInputView.read_blob, DataOutputView.write_blob, 4)
+STRING_VALUE = Encoding(DataInputView.read_string_value, DataOutputView.write_string_value, 1)
 #: All bytes that are left.
 REST = Encoding(lambda view, what: view.read(view.remaining, what), DataOutputView.write, 0)
 
 
 def _read_longs(view: DataInputView, what: str) -> tuple[int, ...]:
     count = view.read_count(what, each=8)
-    return _struct.unpack(f">{count}q", view.read(8 * count, what))
+    start = view.position
+    view.position = start + 8 * count
+    return _struct.unpack_from(f">{count}q", view.data, start)
 
 
 def _write_longs(out: DataOutputView, values: tuple[int, ...]) -> None:
-    out.write(_struct.pack(f">i{len(values)}q", len(values), *values))
+    out.buffer += _struct.pack(f">i{len(values)}q", len(values), *values)
 
 
 #: A count, and longs.
@@ -157,6 +165,23 @@ def valid(encoding: Encoding[T], is_valid: Callable[[T], bool], expected: str) -
         return value
 
     return Encoding(read, encoding.write, encoding.least)
+
+
+def well_formed(encoding: Encoding[T]) -> Encoding[T]:
+    """Return the encoding of texts that columns can hold: without lone surrogates."""
+
+    def read(view: DataInputView, what: str) -> T:
+        start, text = view.position, encoding.read(view, what)
+        if isinstance(text, str) and not is_well_formed(text):
+            view.position = start
+            view.fail(f"{what} without lone surrogates")
+        return text
+
+    return Encoding(read, encoding.write, encoding.least)
+
+
+#: ``writeUTF`` of a text that columns can hold.
+COLUMN_TEXT = well_formed(UTF)
 
 
 def at_least(number: Encoding[int], limit: int, expected: str) -> Encoding[int]:
@@ -254,20 +279,20 @@ def _read_count(count: Encoding[int], view: DataInputView, what: str, each: int,
 
 
 def many(
-    encoding: Encoding[T], number_of: Encoding[int] = I32, behind: Encoding[None] | None = None
+    encoding: Encoding[T], number_of: Encoding[int] = I32, behind: Encoding[None] | None = None, each: str = ""
 ) -> Encoding[tuple[T, ...]]:
-    """Return the encoding of a count and values; ``behind`` is a constant between them."""
+    """Return the encoding of a count and values; ``behind`` is a constant between them, ``each`` what a value is."""
 
     def compiled(version: int) -> Encoding[tuple[T, ...]]:
         inner = encoding.at(version)
         read_one, write_one = inner.read, inner.write
 
         def read(view: DataInputView, what: str) -> tuple[T, ...]:
-            each = inner.least or 1
-            count = view.read_count(what, each) if number_of is I32 else _read_count(number_of, view, what, each)
+            least = inner.least or 1
+            count = view.read_count(what, least) if number_of is I32 else _read_count(number_of, view, what, least)
             if behind is not None:
                 behind.read(view, what)
-            return tuple([read_one(view, what) for _ in range(count)]) if count else ()
+            return tuple([read_one(view, each or what) for _ in range(count)]) if count else ()
 
         def write(out: DataOutputView, values: tuple[T, ...]) -> None:
             number_of.write(out, len(values))
@@ -284,17 +309,44 @@ def many(
 
 def pair(first: Encoding[T], what: str, second: Encoding[U], other: str) -> Encoding[tuple[T, U]]:
     """Return the encoding of two values, and what errors call them."""
+    return row((first, what), (second, other))
 
-    def compiled(version: int) -> Encoding[tuple[T, U]]:
-        one, two = first.at(version), second.at(version)
 
-        def write(out: DataOutputView, value: tuple[T, U]) -> None:
-            one.write(out, value[0])
-            two.write(out, value[1])
+def row(*parts: tuple[Encoding[Any], str]) -> Encoding[Any]:
+    """Return the encoding of a tuple of values, and what errors call them."""
 
-        return Encoding(lambda view, _: (one.read(view, what), two.read(view, other)), write, one.least + two.least)
+    def compiled(version: int) -> Encoding[Any]:
+        steps = [(encoding.at(version), what) for encoding, what in parts]
+
+        def write(out: DataOutputView, values: tuple[Any, ...]) -> None:
+            for (one, _), value in zip(steps, values, strict=True):
+                one.write(out, value)
+
+        def read(view: DataInputView, _: str) -> tuple[Any, ...]:
+            return tuple([one.read(view, what) for one, what in steps])
+
+        if all(one.code for one, _ in steps):
+            return _numbers("".join([one.code for one, _ in steps]), read)
+        return Encoding(read, write, sum(one.least for one, _ in steps))
 
     return _ByVersion(compiled)
+
+
+def _numbers(codes: str, read_each: Read[tuple[int, ...]]) -> Encoding[tuple[int, ...]]:
+    """Return the encoding of numbers that are read and written at once; where bytes are missing, each is read."""
+    form = _struct.Struct(">" + codes)
+
+    def read(view: DataInputView, what: str) -> tuple[int, ...]:
+        start = view.position
+        if view.end - start < form.size:
+            return read_each(view, what)
+        view.position = start + form.size
+        return form.unpack_from(view.data, start)
+
+    def write(out: DataOutputView, values: tuple[int, ...]) -> None:
+        out.buffer += form.pack(*values)
+
+    return Encoding(read, write, form.size)
 
 
 def distinct(encoding: Encoding[tuple[T, ...]], key: Callable[[T], Hashable], expected: str) -> Encoding[tuple[T, ...]]:
@@ -363,6 +415,16 @@ def mapped(encoding: Encoding[T], after_read: Callable[[T], T]) -> Encoding[T]:
 def by_version(encodings: Mapping[int, Encoding[T]]) -> Encoding[T]:
     """Return the encoding that begins with the greatest of these versions up to the one that is read."""
     return _ByVersion(lambda version: encodings[max(since for since in encodings if since <= version)].at(version))
+
+
+class FromSource(Encoding[T]):
+    """An encoding of what is read from more than a view: from the ``source`` that :func:`read_parts` is given."""
+
+    __slots__ = ("read_from",)
+
+    def __init__(self, read_from: Callable[[Any], T], write: Write[T]) -> None:
+        super().__init__(lambda view, _: read_from(view), write, 0)
+        self.read_from = read_from
 
 
 def versioned(
@@ -507,19 +569,39 @@ def _type_of(cls: type[Struct]) -> Callable[[Any], int]:
     return lambda value: max([first, *(since for since, get in later if get(value) is not None)])
 
 
-def read_parts(cls: type[Any], view: DataInputView, version: int) -> dict[str, Any]:
+_PartAt = tuple[str, _Part, Encoding[Any] | None, Callable[[Any], Any]]
+_PARTS_AT: dict[tuple[type[Any], int], Sequence[_PartAt]] = {}
+
+
+def _parts_at(cls: type[Any], version: int) -> Sequence[_PartAt]:
+    """Return the fields that are declared as parts, with encodings (None if the version has none) and their getters."""
+    known = _PARTS_AT.get((cls, version))
+    if known is None:
+        known = _PARTS_AT[cls, version] = [
+            (name, one, one.encoding.at(version) if one.since <= version <= one.until else None, attrgetter(name))
+            for name, one in _parts(cls).items()
+        ]
+    return known
+
+
+def read_parts(cls: type[Any], view: DataInputView, version: int, source: object) -> dict[str, Any]:
     """Read the fields of a data class that are declared as parts; return them by name, absent ones too."""
-    return {
-        name: one.encoding.at(version).read(view, one.what) if one.since <= version <= one.until else one.absent
-        for name, one in _parts(cls).items()
-    }
+    values: dict[str, Any] = {}
+    for name, one, encoding, _ in _parts_at(cls, version):
+        if encoding is None:
+            values[name] = one.absent
+            continue
+        values[name] = encoding.read_from(source) if isinstance(encoding, FromSource) else encoding.read(view, one.what)
+        if one.check is not None:
+            one.check(view, *values.values())
+    return values
 
 
 def write_parts(value: Any, out: DataOutputView, version: int) -> None:
     """Write the fields of an object that are declared as parts."""
-    for name, one in _parts(type(value)).items():
-        if one.since <= version <= one.until:
-            one.encoding.at(version).write(out, attrgetter(name)(value))
+    for _, _, encoding, get in _parts_at(type(value), version):
+        if encoding is not None:
+            encoding.write(out, get(value))
 
 
 _ENCODINGS: dict[type[Any], Encoding[Any]] = {}

@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
     parse_method_signature,
 )
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.java import decode_modified_utf8
+from pyspark_savepoint.formats.java import decode_modified_utf8, is_well_formed
 
 MAGIC = 0xCAFEBABE
 #: More than compilers write: the code of a method has at most 64 kB.
@@ -294,7 +294,7 @@ class _ClassFile:
         if known is not None:
             return known
         name = self.text(index)
-        if not name or any("\ud800" <= character <= "\udfff" for character in name):
+        if not name or not is_well_formed(name):
             self.view.fail("a name", ascii(name[:80]))
         self.names[index] = name
         return name

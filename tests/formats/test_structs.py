@@ -11,6 +11,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.structs import (
     BLOB,
     BOOL,
+    COLUMN_TEXT,
     I32,
     I64,
     U8,
@@ -29,6 +30,7 @@ from pyspark_savepoint.formats.structs import (
     of,
     optional,
     part,
+    row,
     sized,
     struct,
 )
@@ -123,6 +125,18 @@ def test_constants_and_distinct_values() -> None:
         encoding.read(DataInputView(bytes.fromhex("0badca00") + data[4:]), "names")
     with pytest.raises(CorruptStateError, match="each name once\n  found: a"):
         encoding.read(DataInputView(encoding.bytes(("A", "b", "a"))), "names")
+
+
+def test_tuples_of_numbers_and_of_others() -> None:
+    numbers = row((I32, "a first number"), (I64, "a second number"))
+    assert numbers.bytes((1, -1)).hex() == "00000001" + "ff" * 8
+    assert numbers.read(DataInputView(numbers.bytes((1, -1))), "") == (1, -1)
+    with pytest.raises(CorruptStateError, match="8 bytes of a second number\n  found: 7 bytes until the end"):
+        numbers.read(DataInputView(bytes(11)), "")
+    named = many(row((COLUMN_TEXT, "a name"), (I32, "a number")))
+    assert named.read(DataInputView(named.bytes((("a", 1), ("b", 2)))), "names") == (("a", 1), ("b", 2))
+    with pytest.raises(CorruptStateError, match="a name without lone surrogates"):
+        named.read(DataInputView(named.bytes((("\ud800", 1),))), "names")
 
 
 def test_a_sized_value_takes_all_of_its_bytes() -> None:

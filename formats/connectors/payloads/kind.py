@@ -75,24 +75,6 @@ class CoordinatorFrame(Struct):
         return of(CoordinatorFrame).bytes(self)
 
 
-def is_text(text: str) -> bool:
-    """Return whether a text has no lone surrogates, which columns of text cannot hold."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def read_text(view: DataInputView, what: str) -> str:
-    """Read ``writeUTF`` of a text without lone surrogates, which columns of text cannot hold."""
-    return without_surrogates(view, view.read_utf(what), what)
-
-
-def without_surrogates(view: DataInputView, text: str, what: str) -> str:
-    """Return a text that was read; fail if it has lone surrogates."""
-    if not is_text(text):
-        # Java writes a character beyond the BMP as two surrogates, which are one character here: others are lone.
-        view.fail(f"{what} without lone surrogates")
-    return text
-
-
 SPLITS, SOURCE_COORDINATOR, COMMITTABLES, IN_FLIGHT = "splits", "source_coordinator", "committables", "in_flight"
 #: The positions of all sources, from splits and coordinators.
 OFFSETS = "offsets"

@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from pyspark_savepoint.formats.connectors.payloads.kind import is_text, read_text, unknown_version
+from pyspark_savepoint.formats import structs
+from pyspark_savepoint.formats.connectors.payloads.kind import unknown_version
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.structs import ANY_VERSION, I32, REST, Encoding, many, sized
+from pyspark_savepoint.formats.structs import ANY_VERSION, COLUMN_TEXT, I32, REST, Encoding, many, sized, well_formed
 
 V = TypeVar("V")
 #: Encodings by version.
 Layouts = Mapping[int, Encoding[Any]]
-
-
-def _read_string_value(view: DataInputView, what: str) -> str | None:
-    start, text = view.position, view.read_string_value(what)
-    if text is not None and not is_text(text):
-        view.position = start
-        view.fail(f"{what} without lone surrogates")
-    return text
 
 
 def _read_text(view: DataInputView, what: str) -> str:
@@ -37,9 +30,9 @@ def _read_text(view: DataInputView, what: str) -> str:
 
 
 #: ``writeUTF`` of a text that columns can hold.
-UTF = Encoding(read_text, DataOutputView.write_utf, 2)
+UTF = COLUMN_TEXT
 #: A text or None as ``StringSerializer`` writes it.
-STRING_VALUE = Encoding(_read_string_value, DataOutputView.write_string_value, 1)
+STRING_VALUE = well_formed(structs.STRING_VALUE)
 #: A text in UTF-8 that takes all bytes that are left.
 TEXT = Encoding(_read_text, lambda out, value: out.write(value.encode("utf-8")), 0)
 #: A Java object stream, kept as bytes: its end is found without loading a class.

@@ -27,7 +27,6 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    without_surrogates,
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import TEXT, UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
@@ -47,6 +46,7 @@ from pyspark_savepoint.formats.structs import (
     sized,
     struct,
     valid,
+    well_formed,
 )
 
 MAGIC = 0xDEADBEEF
@@ -63,11 +63,11 @@ def _read_text(view: DataInputView, what: str) -> str:
     text = view.read_string_value(what)
     if text is None:
         view.fail(what)
-    return without_surrogates(view, text, what)
+    return text
 
 
 TEXT_OR_NONE = optional(
-    Encoding(_read_text, DataOutputView.write_string_value, 1), asked="whether a part of a path is there"
+    well_formed(Encoding(_read_text, DataOutputView.write_string_value, 1)), asked="whether a part of a path is there"
 )
 
 

@@ -24,9 +24,9 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    read_text,
     unknown_version,
 )
+from pyspark_savepoint.formats.connectors.payloads.layouts import UTF
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 VERSION = 0
@@ -62,7 +62,7 @@ def _hybrid(name: str, inner: ConnectorKind[Any], by_content: bool = True) -> Co
         if version != VERSION:
             raise unknown_version(version, (VERSION,))
         index = view.read_count("sources", each=0, limit=MAX_SOURCES)
-        split_id = read_text(view, "the id of a split") if is_split else None
+        split_id = UTF.read(view, "the id of a split") if is_split else None
         payload = VERSIONED.read(view, "")
         if split_id == "":
             view.fail("the id of a split")

@@ -22,11 +22,10 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    is_text,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.java import signed32, string_hash
+from pyspark_savepoint.formats.java import is_well_formed, signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
 STATE = KAFKA_CONSUMER_STATE
@@ -54,7 +53,12 @@ class PartitionElement:
             topic = kryo.text()
         except DamagedError as error:
             view.fail(*map(str, error.args))
-        if not topic or not is_text(topic) or partition < 0 or hash_code != topic_partition_hash(topic, partition):
+        if (
+            not topic
+            or not is_well_formed(topic)
+            or partition < 0
+            or hash_code != topic_partition_hash(topic, partition)
+        ):
             view.fail(f"{what} whose hash code is that of its topic and partition", hash_code)
         view.position = kryo.position
         offset = view.read_i64(f"an offset of {what}")

@@ -27,7 +27,6 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
-    is_text,
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     STRING_VALUE,
@@ -39,7 +38,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.java import signed32, string_hash
+from pyspark_savepoint.formats.java import is_well_formed, signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 from pyspark_savepoint.formats.structs import BOOL, I64, Encoding, many, optional, sized
 
@@ -159,7 +158,7 @@ class ConsumerElement:
             second, number, _ = kryo.byte(), kryo.text(), kryo.signed_long()
         except DamagedError as error:
             view.fail(*map(str, error.args))
-        if (first, second) != (1, 1) or not number or not is_text(number):
+        if (first, second) != (1, 1) or not number or not is_well_formed(number):
             view.fail(f"a sequence number of {what}")
         row |= {"number": number, "kryo": bytes(view.data[start : kryo.position])}
         view.position = kryo.position

@@ -17,12 +17,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
-from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.java import is_well_formed
 from pyspark_savepoint.formats.serializers.avro.leaves import (
     TIMES,
     AvroBytes,
@@ -32,10 +33,11 @@ from pyspark_savepoint.formats.serializers.avro.leaves import (
     AvroTime,
 )
 from pyspark_savepoint.formats.serializers.avro.parts import AvroBlocks, AvroOpaque, AvroRecord, AvroUnion
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import STRING_VALUE, UTF, Encoding, by_version, part, struct_with_dict
 
 MAX_JSON_DEPTH = 256
 MAX_DEPTH = 40
@@ -245,7 +247,7 @@ def _decimal(part: AvroBytes, precision: Any, scale: Any) -> Part:
 
 def _text(schema: Mapping[str, Any], key: str) -> str:
     value = schema.get(key)
-    if not isinstance(value, str) or any("\ud800" <= char <= "\udfff" for char in value):
+    if not isinstance(value, str) or not is_well_formed(value):
         raise SchemaError(f"{key!r} is missing, or is not a text")
     return value
 
@@ -257,36 +259,39 @@ def _list(schema: Mapping[str, Any], key: str) -> list[Any]:
     return value
 
 
+TEXT_OR_NONE: Encoding[Any] = by_version({1: UTF, 3: STRING_VALUE})
+
+
+def _check_texts(view: DataInputView, *texts: str | None) -> None:
+    if None in texts:
+        view.fail("an Avro class and schema", "a null")
+
+
 AVRO = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
 GENERIC_RECORD = "org.apache.avro.generic.GenericRecord"
 
 
 @register(AVRO)
-@dataclass(frozen=True)
-class AvroSerializer(TypeSerializer):
+@struct_with_dict
+class AvroSerializer(DeclaredSerializer):
     """Serializer of an Avro type; ``runtime_class`` is a GenericRecord, or a specific or reflected class."""
 
-    runtime_class: str
-    schema: str
+    runtime_class: str = part(TEXT_OR_NONE, "an Avro class", since=2, absent="")
+    schema: str = part(TEXT_OR_NONE, "an Avro schema", check=_check_texts)
     name: str
     part: Part
+    snapshot_versions: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read class and schema; values are opaque if the schema cannot be columns."""
-        expect_version(name, version, (1, 2, 3), reader)
-        view = reader.view
-        read = view.read_utf if version < 3 else view.read_string_value
-        runtime_class = read("an Avro class") if version > 1 else ""
-        schema = read("an Avro schema")
-        if runtime_class is None or schema is None:
-            view.fail("an Avro class and schema", "a null")
+        fields = cls.read_fields(name, version, reader)
         try:
-            full_name, part = read_schema(schema)
+            full_name, part = read_schema(fields["schema"])
         except SchemaError as error:
-            view.fail("an Avro schema", str(error))
+            reader.view.fail("an Avro schema", str(error))
         kind = OpaqueAvroSerializer if recursion(part) else cls
-        return kind(name, version, runtime_class, schema, full_name, part)
+        return kind(name, version, **fields, name=full_name, part=part)
 
     @classmethod
     def of(cls, schema: str, runtime_class: str = GENERIC_RECORD) -> AvroSerializer:
@@ -294,12 +299,6 @@ class AvroSerializer(TypeSerializer):
         full_name, part = read_schema(schema)
         kind = OpaqueAvroSerializer if recursion(part) else cls
         return kind(AVRO, 3, runtime_class, schema, full_name, part)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        write = view.write_utf if self.snapshot_version < 3 else view.write_string_value
-        if self.snapshot_version > 1:
-            write(self.runtime_class)
-        write(self.schema)
 
     @property
     def flink_type(self) -> str:

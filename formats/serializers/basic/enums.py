@@ -26,46 +26,34 @@ from pyspark_savepoint.formats.columns import (
     fixed_values,
     refuse_nulls,
 )
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
+from pyspark_savepoint.formats.serializers.base import (
+    DeclaredSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    expect_version,
+    quoted,
+)
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import COLUMN_TEXT, I32, UTF, many, pair, part, struct_with_dict
 
 ENUM = f"{BASE}EnumSerializer$EnumSerializerSnapshot"
 
 
-def _read_constant(view: DataInputView) -> str:
-    """Read a name; it must have a UTF-8 form, because it becomes a value of a STRING column."""
-    name = view.read_utf("the name of an enum constant")
-    if any("\ud800" <= character <= "\udfff" for character in name):
-        view.fail("the name of an enum constant", ascii(name))
-    return name
+CONSTANT = "the name of an enum constant"
+CONSTANTS_WITH_IDS = many(pair(COLUMN_TEXT, CONSTANT, I32, "the id of an enum constant"))
 
 
 @register(ENUM)
-@dataclass(frozen=True)
-class EnumSerializer(TypeSerializer):
+@struct_with_dict
+class EnumSerializer(DeclaredSerializer):
     """Serializer of ENUM<com.shop.Color>(RED, GREEN), which becomes STRING."""
 
-    enum_class: str
-    constants: tuple[str, ...]
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the class and its constants."""
-        expect_version(name, version, (3,), reader)
-        view = reader.view
-        enum_class = view.read_utf("an enum class")
-        count = view.read_count("enum constants", each=2)
-        return cls(name, version, enum_class, tuple(_read_constant(view) for _ in range(count)))
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.enum_class)
-        view.write_i32(len(self.constants))
-        for constant in self.constants:
-            view.write_utf(constant)
+    enum_class: str = part(UTF, "an enum class")
+    constants: tuple[str, ...] = part(many(COLUMN_TEXT, each=CONSTANT), "enum constants")
 
     @property
     def java_class(self) -> str | None:
@@ -145,19 +133,13 @@ class ScalaEnumSerializer(EnumSerializer):
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the class, its constants and their ids."""
         expect_version(name, version, (3,), reader)
-        view = reader.view
-        enum_class = view.read_utf("an enumeration")
-        count = view.read_count("enum constants", each=6)
-        pairs = [(_read_constant(view), view.read_i32("the id of an enum constant")) for _ in range(count)]
-        constants, ids = tuple(constant for constant, _ in pairs), tuple(number for _, number in pairs)
-        return cls(name, version, enum_class, constants, ids)
+        enum_class = reader.view.read_utf("an enumeration")
+        pairs = CONSTANTS_WITH_IDS.read(reader.view, "enum constants")
+        return cls(name, version, enum_class, tuple(name for name, _ in pairs), tuple(number for _, number in pairs))
 
     def write_payload(self, view: DataOutputView) -> None:
         view.write_utf(self.enum_class)
-        view.write_i32(len(self.constants))
-        for constant, number in zip(self.constants, self.ids, strict=True):
-            view.write_utf(constant)
-            view.write_i32(number)
+        CONSTANTS_WITH_IDS.write(view, tuple(zip(self.constants, self.ids, strict=True)))
 
     @property
     def flink_type(self) -> str:

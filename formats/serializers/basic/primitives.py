@@ -24,7 +24,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,29 +41,20 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     valid_rows,
 )
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import UTF, part
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
 
 @dataclass(frozen=True)
-class SimpleSerializer(TypeSerializer):
+class SimpleSerializer(DeclaredSerializer):
     """Serializer without parameters: SimpleTypeSerializerSnapshot. Only version 2 stores ``serializer_class``."""
 
-    serializer_class: str = ""
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read an empty payload, or the class name of version 2."""
-        expect_version(name, version, (2, 3), reader)
-        return cls(name, version, reader.view.read_utf("a serializer class") if version == 2 else "")
-
-    def write_payload(self, view: DataOutputView) -> None:
-        if self.snapshot_version == 2:
-            view.write_utf(self.serializer_class)
+    serializer_class: str = part(UTF, "a serializer class", until=2, absent="", default="")
+    snapshot_versions: ClassVar[tuple[int, ...]] = (2, 3)
 
     @classmethod
     def of(cls, name: str) -> TypeSerializer:

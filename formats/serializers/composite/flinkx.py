@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -45,19 +45,38 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
+    SNAPSHOT,
     CompositeSerializer,
+    DeclaredSerializer,
     SnapshotReader,
     TypeSerializer,
     flink_types,
     write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped, pick
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    Choice,
+    Fields,
+    MapEntries,
+    Repeated,
+    Shaped,
+    WrappingSerializer,
+    pick,
+)
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
-from pyspark_savepoint.formats.structs import BOOL, part
+from pyspark_savepoint.formats.structs import (
+    BOOL,
+    UTF,
+    Encoding,
+    FromSource,
+    by_version,
+    many,
+    part,
+    struct_with_dict,
+)
 
 FLINKX = "org.apache.flinkx.api.serializer."
 #: Collections by the names of their serializers.
@@ -237,53 +256,49 @@ class FlinkxEitherSerializer(EitherSerializer):
 
 
 @dataclass(frozen=True)
-class _Nesting(Shaped):
-    """Base class of serializers whose snapshots hold names and nested serializers, without Flink's base class."""
+class _Known(DeclaredSerializer):
+    """Base class of serializers of which one version of the snapshot is known; others stay unknown."""
 
-    nested: tuple[TypeSerializer, ...]
+    snapshot_versions: ClassVar[tuple[int, ...]] = (2,)
 
-    @property
-    def children(self) -> tuple[TypeSerializer, ...]:
-        return self.nested
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        if version not in cls.snapshot_versions:
+            return OpaqueSerializer.read_snapshot(name, version, reader)
+        return super().read_snapshot(name, version, reader)
 
-    def write_payload(self, view: DataOutputView) -> None:
-        self.write_names(view)
-        for serializer in self.nested:
-            write_versioned(serializer, view)
 
-    def write_names(self, view: DataOutputView) -> None:
-        """Write the part before the nested serializers; nothing by default."""
+def snapshots(count: int) -> FromSource[tuple[TypeSerializer, ...]]:
+    """Return the encoding of nested snapshots, one after another."""
+    return FromSource(lambda reader: tuple(reader.versioned() for _ in range(count)), _write_snapshots)
+
+
+def _write_snapshots(view: DataOutputView, serializers: tuple[TypeSerializer, ...]) -> None:
+    for serializer in serializers:
+        write_versioned(serializer, view)
 
 
 @register(f"{FLINKX}CollectionSerializerSnapshot")
-@dataclass(frozen=True)
-class FlinkxCollectionSerializer(_Nesting):
+@struct_with_dict
+class FlinkxCollectionSerializer(Shaped, _Known):
     """Serializer of FLINKX_LIST<T>, SEQ, VECTOR, SET, ARRAY and mutable ones, which become ARRAY."""
 
-    serializer_class: str
-    element_class: str
+    serializer_class: str = part(UTF, "the serializer of a collection")
+    element_class: str = part(UTF, "the class of the elements")
+    element: TypeSerializer = part(SNAPSHOT)
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the names of classes, then the serializer of the elements; other collections stay unknown."""
-        if version != 2:
-            return OpaqueSerializer.read_snapshot(name, version, reader)
-        view = reader.view
-        start = view.position
-        serializer_class = view.read_utf("the serializer of a collection")
-        element_class = view.read_utf("the class of the elements")
-        nested = (reader.versioned(),)
-        if serializer_class not in COLLECTIONS:
-            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), serializer_class)
-        return cls(name, version, nested, serializer_class, element_class)
-
-    def write_names(self, view: DataOutputView) -> None:
-        view.write_utf(self.serializer_class)
-        view.write_utf(self.element_class)
+        view, start = reader.view, reader.view.position
+        made = super().read_snapshot(name, version, reader)
+        if isinstance(made, cls) and made.serializer_class not in COLLECTIONS:
+            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), made.serializer_class)
+        return made
 
     @property
-    def element(self) -> TypeSerializer:
-        return self.nested[0]
+    def children(self) -> tuple[TypeSerializer, ...]:
+        return (self.element,)
 
     @property
     def flink_type(self) -> str:
@@ -295,81 +310,69 @@ class FlinkxCollectionSerializer(_Nesting):
         return NullCounted(elements) if self.serializer_class.startswith(MUTABLE) else elements
 
 
-#: Snapshot classes of maps, and their versions.
-MAP, MUTABLE_MAP = f"{FLINKX}MapSerializer$MapSerializerSnapshot", f"{FLINKX}MutableMapSerializerSnapshot"
-MAP_VERSIONS = {MAP: 2, MUTABLE_MAP: 1}
+MUTABLE_MAP = f"{FLINKX}MutableMapSerializerSnapshot"
 
 
-@register(*MAP_VERSIONS)
-@dataclass(frozen=True)
-class FlinkxMapSerializer(_Nesting):
+@register(f"{FLINKX}MapSerializer$MapSerializerSnapshot")
+@struct_with_dict
+class FlinkxMapSerializer(Shaped, _Known):
     """Serializer of FLINKX_MAP<K, V>: neither keys nor values have flags."""
 
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the serializers of keys and values."""
-        if version != MAP_VERSIONS[name]:
-            return OpaqueSerializer.read_snapshot(name, version, reader)
-        return cls(name, version, (reader.versioned(), reader.versioned()))
+    nested: tuple[TypeSerializer, ...] = part(snapshots(2))
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        return self.nested
 
     @property
     def flink_type(self) -> str:
-        """FLINKX_MAP<K, V>, or FLINKX_MUTABLE_MAP<K, V>."""
-        return f"FLINKX_{'MUTABLE_' if self.snapshot_class == MUTABLE_MAP else ''}MAP<{flink_types(self.nested)}>"
+        return f"FLINKX_MAP<{flink_types(self.nested)}>"
 
     @property
     def shape(self) -> Part:
-        entries = MapEntries(*self.nested)
-        return NullCounted(entries) if self.snapshot_class == MUTABLE_MAP else entries
+        return MapEntries(*self.nested)
+
+
+@register(MUTABLE_MAP)
+@dataclass(frozen=True)
+class FlinkxMutableMapSerializer(FlinkxMapSerializer):
+    """Serializer of FLINKX_MUTABLE_MAP<K, V>, which may be null."""
+
+    snapshot_versions: ClassVar[tuple[int, ...]] = (1,)
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_MUTABLE_MAP<{flink_types(self.nested)}>"
+
+    @property
+    def shape(self) -> Part:
+        return NullCounted(super().shape)
 
 
 @register(f"{FLINKX}MappedSerializer$MappedSerializerSnapshot")
-@dataclass(frozen=True)
-class FlinkxMappedSerializer(_Nesting):
+@struct_with_dict
+class FlinkxMappedSerializer(WrappingSerializer, _Known):
     """Serializer of FLINKX_MAPPED<mapper>(T): a class of the job maps its values to T; they are shown as T."""
 
-    mapper_class: str
+    mapper_class: str = part(UTF, "the mapper of a type")
+    mapped: TypeSerializer = part(SNAPSHOT)
 
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the class of the mapper, then the serializer of what it returns."""
-        if version != 2:
-            return OpaqueSerializer.read_snapshot(name, version, reader)
-        mapper = reader.view.read_utf("the mapper of a type")
-        return cls(name, version, (reader.versioned(),), mapper)
-
-    def write_names(self, view: DataOutputView) -> None:
-        view.write_utf(self.mapper_class)
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        return (self.mapped,)
 
     @property
     def flink_type(self) -> str:
-        return f"FLINKX_MAPPED<{self.mapper_class}>({self.nested[0].flink_type})"
-
-    @property
-    def length(self) -> int:
-        return self.nested[0].length
-
-    @property
-    def shape(self) -> Part:
-        return self.nested[0]
+        return f"FLINKX_MAPPED<{self.mapper_class}>({self.mapped.flink_type})"
 
 
 @register(f"{FLINKX}ScalaCaseObjectSerializer$ScalaCaseObjectSerializerSnapshot")
-@dataclass(frozen=True)
-class FlinkxCaseObjectSerializer(TypeSerializer):
+@struct_with_dict
+class FlinkxCaseObjectSerializer(_Known):
     """Serializer of FLINKX_CASE_OBJECT<cls>: the only object takes no bytes, and is shown as true."""
 
-    class_name: str
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the class of the object."""
-        if version != 1:
-            return OpaqueSerializer.read_snapshot(name, version, reader)
-        return cls(name, version, reader.view.read_utf("the class of a case object"))
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.class_name)
+    class_name: str = part(UTF, "the class of a case object")
+    snapshot_versions: ClassVar[tuple[int, ...]] = (1,)
 
     @property
     def flink_type(self) -> str:
@@ -398,15 +401,17 @@ class FlinkxCaseObjectSerializer(TypeSerializer):
         """Write nothing."""
 
 
+SUBTYPE = "the class of a subtype"
+NAME = Encoding(lambda view, what: view.read_string_value(what) or "", DataOutputView.write_string_value, 1)
 COPRODUCT = f"{FLINKX}CoproductSerializer$CoproductSerializerSnapshot"
 
 
 @register(COPRODUCT)
-@dataclass(frozen=True)
+@struct_with_dict
 class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
     """Serializer of FLINKX_COPRODUCT<A, B>: a sealed trait, which becomes a struct with one field per subtype."""
 
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] = part(by_version({2: many(UTF, each=SUBTYPE), 3: many(NAME, each=SUBTYPE)}), "subtypes")
     arity: ClassVar[int | None] = None
     outer_versions: ClassVar[tuple[int, ...]] = (3,)
 
@@ -416,9 +421,8 @@ class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
         view = reader.view
         start = view.position
         if version == 2:
-            count = view.read_count("subtypes", each=8)
-            classes = tuple(view.read_utf("the class of a subtype") for _ in range(count))
-            made = cls(name, version, 2, tuple(reader.versioned() for _ in range(count)), classes)
+            outer = cls.read_outer(version, reader)
+            made = cls(name, version, version, tuple(reader.versioned() for _ in outer["classes"]), **outer)
         else:
             read = super().read_snapshot(name, version, reader)
             assert isinstance(read, cls)
@@ -429,26 +433,12 @@ class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
             return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), "a sealed trait")
         return made
 
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        view = reader.view
-        count = view.read_count("subtypes")
-        return {"classes": tuple(view.read_string_value("the class of a subtype") or "" for _ in range(count))}
-
     def write_payload(self, view: DataOutputView) -> None:
         if self.snapshot_version != 2:
             super().write_payload(view)
             return
-        view.write_i32(len(self.classes))
-        for name in self.classes:
-            view.write_utf(name)
-        for serializer in self.nested:
-            write_versioned(serializer, view)
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write_i32(len(self.classes))
-        for name in self.classes:
-            view.write_string_value(name)
+        self.write_outer(view)
+        _write_snapshots(view, self.nested)
 
     @property
     def flink_type(self) -> str:

@@ -10,7 +10,6 @@ Flink: ``LinkedOptionalMapSerializer``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,47 +19,28 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
+from pyspark_savepoint.formats.structs import (
+    BLOB,
+    COLUMN_TEXT,
+    I64,
+    Encoding,
+    FromSource,
+    after,
+    constant,
+    many,
+    optional,
+    row,
+)
 
-OPTIONAL_MAP_MAGIC = 0x000004F2C69A3D70
-SMALLEST_ENTRY = 4
-
-
-def read_optional_map(view: DataInputView) -> list[tuple[str, DataInputView | None, DataInputView | None]]:
-    """Return name, key frame and value frame of every entry."""
-    magic = view.read_i64("the magic number of an optional map")
-    if magic != OPTIONAL_MAP_MAGIC:
-        view.position -= 8
-        view.fail(f"the magic number of an optional map {OPTIONAL_MAP_MAGIC:#018x}", f"{magic:#018x}")
-    count = view.read_count("entries of an optional map", each=SMALLEST_ENTRY)
-    return [(_read_name(view), _read_frame(view, "key"), _read_frame(view, "value")) for _ in range(count)]
-
-
-def _read_name(view: DataInputView) -> str:
-    """Read a name that a column can have: Java strings may contain lone surrogates, UTF-8 may not."""
-    at = view.position
-    name = view.read_utf("a name")
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        view.position = at
-        view.fail("a name without lone surrogates")
-    return name
-
-
-def _read_frame(view: DataInputView, what: str) -> DataInputView | None:
-    if not view.read_bool(f"whether a {what} is present"):
-        return None
-    return view.sub_view(view.read_count(f"bytes of a {what}"), f"a {what}")
-
-
-def write_optional_map(view: DataOutputView, entries: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
-    """Write entries as :func:`read_optional_map` returns them, with bytes for frames."""
-    view.write_i64(OPTIONAL_MAP_MAGIC)
-    view.write_i32(len(entries))
-    for name, *frames in entries:
-        view.write_utf(name)
-        for frame in frames:
-            view.write_bool(frame is not None)
-            if frame is not None:
-                view.write_blob(frame)
+#: Name, key frame and value frame.
+Entry = tuple[str, bytes | None, bytes | None]
+ENTRY: Encoding[Entry] = row(
+    (COLUMN_TEXT, "a name"),
+    (optional(BLOB, asked="whether a key is present"), "bytes of a key"),
+    (optional(BLOB, asked="whether a value is present"), "bytes of a value"),
+)
+OPTIONAL_MAP = after([constant(I64, 0x000004F2C69A3D70, "the magic number of an optional map")], many(ENTRY))
+ENTRIES = "entries of an optional map"
 
 
 @dataclass(frozen=True)
@@ -101,22 +81,23 @@ class Member:
     serializer: TypeSerializer
 
 
-def read_members(reader: SnapshotReader) -> tuple[Member, ...]:
-    """Read an optional map whose values are serializer snapshots."""
-    return tuple(
-        Member(name, None if key is None else bytes(key.data), _read_serializer(reader, value))
-        for name, key, value in read_optional_map(reader.view)
-    )
+def _read_members(reader: SnapshotReader) -> tuple[Member, ...]:
+    entries = OPTIONAL_MAP.read(reader.view, ENTRIES)
+    return tuple(Member(name, key, _read_serializer(reader, value)) for name, key, value in entries)
 
 
-def write_members(members: Iterable[Member], view: DataOutputView) -> None:
-    """Write members as :func:`read_members` returns them."""
-    write_optional_map(view, [(member.name, member.key, _serializer_frame(member.serializer)) for member in members])
+def _write_members(view: DataOutputView, members: tuple[Member, ...]) -> None:
+    OPTIONAL_MAP.write(view, tuple((one.name, one.key, _serializer_frame(one.serializer)) for one in members))
 
 
-def _read_serializer(reader: SnapshotReader, frame: DataInputView | None) -> TypeSerializer:
-    if frame is None:
+#: An optional map whose values are serializer snapshots.
+MEMBERS = FromSource(_read_members, _write_members)
+
+
+def _read_serializer(reader: SnapshotReader, data: bytes | None) -> TypeSerializer:
+    if data is None:
         return OpaqueFrame("", 0)
+    frame = DataInputView(data, reader.view.path)
     try:
         serializer = reader.over(frame).versioned()
         frame.expect_end("a serializer snapshot")

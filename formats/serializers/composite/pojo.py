@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +31,14 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Lon
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
+from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, TypeSerializer, flink_fields
 from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, gather, naming
-from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
+from pyspark_savepoint.formats.serializers.composite.optional_map import MEMBERS, Member
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
 
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8
@@ -45,28 +47,17 @@ ABSENT = -1  # the branch of a null
 
 
 @register(POJO)
-@dataclass(frozen=True)
-class PojoSerializer(TypeSerializer):
+@struct_with_dict
+class PojoSerializer(DeclaredSerializer):
     """Serializer of a POJO class: its fields, registered subclasses and other subclasses."""
 
-    class_name: str
-    fields: tuple[Member, ...]
-    registered: tuple[Member, ...] = ()
-    others: tuple[Member, ...] = ()
+    class_name: str = part(UTF, "a POJO class")
+    fields: tuple[Member, ...] = part(MEMBERS)
+    registered: tuple[Member, ...] = part(MEMBERS, default=())
+    others: tuple[Member, ...] = part(MEMBERS, default=())
     #: Subclasses that the snapshot lacks, as class files describe them; they are not written into snapshots.
     inferred: tuple[Member, ...] = ()
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the class and three optional maps."""
-        expect_version(name, version, (2,), reader)
-        class_name = reader.view.read_utf("a POJO class")
-        return cls(name, version, class_name, read_members(reader), read_members(reader), read_members(reader))
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.class_name)
-        for members in (self.fields, self.registered, self.others):
-            write_members(members, view)
+    snapshot_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @property
     def subclasses(self) -> tuple[Member, ...]:
@@ -135,8 +126,8 @@ class PojoSerializer(TypeSerializer):
         for member, branch in zip(self.subclasses, branches[1:], strict=True):
             kind = member.serializer.arrow_type(options)
             parts = [kind.field(k).type for k in range(len(branch.columns))] if _is_pojo(member) else [kind]
-            for index, part in zip(branch.columns, parts, strict=True):
-                types.setdefault(index, part)
+            for index, one in zip(branch.columns, parts, strict=True):
+                types.setdefault(index, one)
         return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
 
     def layout(self, layout: Layout) -> int:
@@ -301,12 +292,12 @@ class PojoSerializer(TypeSerializer):
         """Raise ValueRangeError if a value would be lost because its field is not one of the class."""
         if not self.subclasses:
             return
-        for index, part in enumerate(parts[:-1]):
-            if index not in branch.columns and part.null_count < len(part):
+        for index, column in enumerate(parts[:-1]):
+            if index not in branch.columns and column.null_count < len(column):
                 raise ValueRangeError(
                     f"{branch.class_name} has no field {self.plan.columns[index].name}",
                     expected="NULL",
-                    found=next(value for value in part.to_pylist() if value is not None),
+                    found=next(value for value in column.to_pylist() if value is not None),
                     remedy=f"set it to NULL, or name its class in {CLASS_COLUMN}",
                 )
 

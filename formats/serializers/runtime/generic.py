@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, refuse_nulls
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import (
     BYTES,
     BytesSerializer,
@@ -48,6 +48,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
 )
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
 
 HADOOP = "org.apache.hadoop.io."
 
@@ -131,24 +132,20 @@ DELEGATES: Mapping[str, TypeSerializer] = {
 
 
 @register(f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot", COPYABLE, WRITABLE)
-@dataclass(frozen=True)
-class GenericSerializer(TypeSerializer):
+@struct_with_dict
+class GenericSerializer(DeclaredSerializer):
     """Serializer of VALUE<class> or WRITABLE<class> for an unknown class."""
 
-    type_class: str
-
+    type_class: str = part(UTF, "the class of values")
+    snapshot_versions: ClassVar[tuple[int, ...]] = (2,)
     opaque: ClassVar[bool] = True
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the class of the values; known classes get a :class:`DelegatingSerializer`."""
-        expect_version(name, version, (2,), reader)
-        type_class = reader.view.read_utf("the class of values")
-        kind = DelegatingSerializer if type_class in DELEGATES else GenericSerializer
-        return kind(name, version, type_class)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.type_class)
+        fields = cls.read_fields(name, version, reader)
+        kind = DelegatingSerializer if fields["type_class"] in DELEGATES else GenericSerializer
+        return kind(name, version, **fields)
 
     @property
     def flink_type(self) -> str:

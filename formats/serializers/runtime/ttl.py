@@ -28,19 +28,18 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     struct_array,
 )
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
+    SNAPSHOT,
     CompositeSerializer,
-    SnapshotReader,
+    DeclaredSerializer,
     TypeSerializer,
-    expect_version,
-    write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer, naming
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import BOOL, part, struct_with_dict
 
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
@@ -134,22 +133,13 @@ def _is_ttl_struct(kind: pa.DataType) -> bool:
 
 
 @register("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
-@dataclass(frozen=True)
-class TtlAwareSerializer(WrappingSerializer):
+@struct_with_dict
+class TtlAwareSerializer(WrappingSerializer, DeclaredSerializer):
     """Serializer that delegates everything but its snapshot to a nested one."""
 
-    is_ttl: bool
-    inner: TypeSerializer
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read whether TTL is enabled, and the nested serializer."""
-        expect_version(name, version, (1,), reader)
-        return cls(name, version, reader.view.read_bool("time to live is enabled"), reader.versioned())
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_bool(self.is_ttl)
-        write_versioned(self.inner, view)
+    is_ttl: bool = part(BOOL, "time to live is enabled")
+    inner: TypeSerializer = part(SNAPSHOT)
+    snapshot_versions: ClassVar[tuple[int, ...]] = (1,)
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:

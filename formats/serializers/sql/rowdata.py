@@ -42,6 +42,7 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
+    DeclaredSerializer,
     SnapshotReader,
     TypeSerializer,
     expect_version,
@@ -60,6 +61,7 @@ from pyspark_savepoint.formats.serializers.sql.binary_data import (
 )
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.sql.slots import copy_spans
+from pyspark_savepoint.formats.structs import I32, part, struct_with_dict
 
 RAW_VALUE = "org.apache.flink.table.runtime.typeutils.RawValueDataSerializer$RawValueDataSerializerSnapshot"
 
@@ -333,20 +335,11 @@ class RowDataSerializer(SizedSerializer):
 
 
 @register(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot")
-@dataclass(frozen=True)
-class BinaryRowDataSerializer(SizedSerializer):
+@struct_with_dict
+class BinaryRowDataSerializer(SizedSerializer, DeclaredSerializer):
     """Serializer of BINARY_ROWDATA, which becomes BINARY: the snapshot has the number of fields but no types."""
 
-    fields: int
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the number of fields."""
-        expect_version(name, version, (3,), reader)
-        return cls(name, version, reader.view.read_i32("the number of fields"))
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_i32(self.fields)
+    fields: int = part(I32, "the number of fields")
 
     @property
     def flink_type(self) -> str:

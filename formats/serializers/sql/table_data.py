@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,14 +32,14 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     valid_rows,
 )
-from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.java_stream import skip_java_object
+from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.serializers.base import (
+    JAVA_OBJECT,
+    SNAPSHOT,
     CompositeSerializer,
+    DeclaredSerializer,
     SnapshotReader,
     TypeSerializer,
-    expect_version,
-    write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BASE,
@@ -75,6 +75,7 @@ from pyspark_savepoint.formats.serializers.sql.slots import (
     timestamps,
     wide_decimals,
 )
+from pyspark_savepoint.formats.structs import BLOB, BOOL, I32, part, struct_with_dict, valid
 
 STRING_DATA = TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot"
 DECIMAL_DATA = TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"
@@ -117,25 +118,18 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
         return hash_blobs(column)
 
 
+def _check_digits(view: DataInputView, precision: int, scale: int) -> None:
+    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        view.fail("a decimal of 1 to 38 digits", f"DECIMAL({precision}, {scale})")
+
+
 @register(DECIMAL_DATA)
-@dataclass(frozen=True)
-class DecimalDataSerializer(SizedSerializer):
+@struct_with_dict
+class DecimalDataSerializer(SizedSerializer, DeclaredSerializer):
     """Serializer of DECIMAL(p, s) outside a row. Its ``getLength`` is -1 even if all values have eight bytes."""
 
-    precision: int
-    scale: int
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        expect_version(name, version, (3,), reader)
-        precision, scale = reader.view.read_i32("a precision"), reader.view.read_i32("a scale")
-        if not (1 <= precision <= 38 and 0 <= scale <= precision):
-            reader.view.fail("a decimal of 1 to 38 digits", f"DECIMAL({precision}, {scale})")
-        return cls(name, version, precision, scale)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_i32(self.precision)
-        view.write_i32(self.scale)
+    precision: int = part(I32, "a precision")
+    scale: int = part(I32, "a scale", check=_check_digits)
 
     @property
     def kind(self) -> LogicalType:
@@ -185,22 +179,12 @@ class DecimalDataSerializer(SizedSerializer):
 
 
 @register(TIMESTAMP_DATA)
-@dataclass(frozen=True)
-class TimestampDataSerializer(TypeSerializer):
+@struct_with_dict
+class TimestampDataSerializer(DeclaredSerializer):
     """Serializer of TIMESTAMP(p) outside a row; the snapshot does not record whether it has a time zone."""
 
-    precision: int
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        expect_version(name, version, (1,), reader)
-        precision = reader.view.read_i32("a precision")
-        if not 0 <= precision <= 9:
-            reader.view.fail("a timestamp of 0 to 9 digits", precision)
-        return cls(name, version, precision)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_i32(self.precision)
+    precision: int = part(valid(I32, range(10).__contains__, "a timestamp of 0 to 9 digits"), "a precision")
+    snapshot_versions: ClassVar[tuple[int, ...]] = (1,)
 
     @property
     def kind(self) -> LogicalType:
@@ -356,40 +340,19 @@ class LinkedPartSerializer(ShapedSerializer):
 class ExternalSerializer(WrappingSerializer, CompositeSerializer):
     """Serializer of objects of a user's class that are stored as SQL's internal data, by the nested serializer."""
 
-    data_type: bytes = b""
-    internal_input: bool = False
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read the data type, kept as a stream, and whether the input is internal data already."""
-        stream = reader.once(skip_java_object)
-        return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        view.write(self.data_type)
-        view.write_bool(self.internal_input)
+    data_type: bytes = part(JAVA_OBJECT, default=b"")
+    internal_input: bool = part(BOOL, "isInternalInput", default=False)
 
 
 @register(LINKED + "RowDataKeySerializerSnapshot")
-@dataclass(frozen=True)
-class RowDataKeySerializer(WrappingSerializer):
+@struct_with_dict
+class RowDataKeySerializer(WrappingSerializer, DeclaredSerializer):
     """Serializer of a row as map key; the generated code for equality and hash is kept as bytes and never run."""
 
-    equaliser: bytes
-    hash_function: bytes
-    row: TypeSerializer
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read two objects with their lengths, and the serializer of the row."""
-        expect_version(name, version, (0,), reader)
-        view = reader.view
-        return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_blob(self.equaliser)
-        view.write_blob(self.hash_function)
-        write_versioned(self.row, view)
+    equaliser: bytes = part(BLOB, "an equaliser")
+    hash_function: bytes = part(BLOB, "a hash")
+    row: TypeSerializer = part(SNAPSHOT)
+    snapshot_versions: ClassVar[tuple[int, ...]] = (0,)
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:

@@ -80,7 +80,7 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
             for index, parts in enumerate(zip(inner.nested, new.nested, strict=True))
         ]
     if isinstance(old, TraversableSerializer | GenericArraySerializer) and isinstance(new, FlinkxCollectionSerializer):
-        return [Pair(("element",), old.nested[0], new.nested[0])]
+        return [Pair(("element",), old.nested[0], new.element)]
     return [] if (old.flink_type, new.flink_type) == (UNIT, FLINKX_UNIT) else None
 
 
@@ -93,4 +93,4 @@ def is_mapped_number(old: TypeSerializer, new: TypeSerializer) -> bool:
     """Return whether a BigDecimal or BigInt of Scala that Kryo wrote becomes Java's, by flink-scala-api's mapper."""
     if not isinstance(old, KryoSerializer) or not isinstance(new, FlinkxMappedSerializer):
         return False
-    return NUMBERS.get(old.type_class) == (new.mapper_class, new.nested[0].flink_type)
+    return NUMBERS.get(old.type_class) == (new.mapper_class, new.mapped.flink_type)

@@ -16,9 +16,10 @@ from pyspark_savepoint.formats.flink_releases import why_unknown
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
+from pyspark_savepoint.formats.serializers.composite.optional_map import Entry
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer
-from pyspark_savepoint.formats.serializers.kryo.described.serializer import Frame, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import RAW_VALUE, ROW_DATA
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import (
     is_rewritten,
@@ -354,7 +355,7 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
             return with_parts(part, change, path)
         own = part.registrations[:1]
         others = tuple(frame for frame in old.registrations[1:] if frame[0] != part.type_class)
-        registrations: tuple[Frame, ...] = (*own, *others)
+        registrations: tuple[Entry, ...] = (*own, *others)
         return replace(part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes)
 
     return change(new, ())

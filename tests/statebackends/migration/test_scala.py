@@ -145,7 +145,7 @@ def traversable(element: TypeSerializer) -> TraversableSerializer:
 
 def collection(element: TypeSerializer, name: str = "List") -> FlinkxCollectionSerializer:
     return FlinkxCollectionSerializer(
-        f"{FLINKX}CollectionSerializerSnapshot", 2, (element,), f"{FLINKX}{name}Serializer", "java.lang.Object"
+        f"{FLINKX}CollectionSerializerSnapshot", 2, f"{FLINKX}{name}Serializer", "java.lang.Object", element
     )
 
 

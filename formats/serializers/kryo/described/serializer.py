@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
 from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import (
@@ -37,7 +37,7 @@ from pyspark_savepoint.formats.serializers.basic.temporal import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
 )
-from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
+from pyspark_savepoint.formats.serializers.composite.optional_map import ENTRIES, OPTIONAL_MAP, Entry
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     BASE_IDS,
     ENUMS,
@@ -51,6 +51,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
 )
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
     VARIANT,
@@ -82,8 +83,6 @@ OF_OTHERS = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "kotlin.",
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
-
-Frame = tuple[str, bytes | None, bytes | None]
 
 
 @dataclass(frozen=True)
@@ -170,14 +169,15 @@ WITHOUT_CHILL = {"scala.math.BigInt", "scala.math.BigDecimal"}
 
 
 @register(KRYO)
-@dataclass(frozen=True)
-class KryoSerializer(TypeSerializer):
+@struct_with_dict
+class KryoSerializer(DeclaredSerializer):
     """Serializer of a generic class, with the job's registrations and default serializers of Kryo."""
 
-    type_class: str
-    registrations: tuple[Frame, ...]
-    defaults: tuple[Frame, ...] = ()
-    default_classes: tuple[Frame, ...] = ()
+    type_class: str = part(UTF, "a class")
+    registrations: tuple[Entry, ...] = part(OPTIONAL_MAP, ENTRIES)
+    defaults: tuple[Entry, ...] = part(OPTIONAL_MAP, ENTRIES, default=())
+    default_classes: tuple[Entry, ...] = part(OPTIONAL_MAP, ENTRIES, default=())
+    snapshot_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @property
     def has_forms(self) -> bool:
@@ -187,17 +187,10 @@ class KryoSerializer(TypeSerializer):
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the class and three optional maps, whose frames are kept as bytes."""
-        expect_version(name, version, (2,), reader)
-        type_class = reader.view.read_utf("a class")
-        frames = [_read_frames(reader.view) for _ in range(3)]
-        serializer = (ThrowableSerializer if type_class == THROWABLE else KryoSerializer)(
-            name, version, type_class, *frames
-        )
-        if serializer.is_known:
-            return serializer
-        return OpaqueKryoSerializer(
-            name, version, type_class, serializer.registrations, serializer.defaults, serializer.default_classes
-        )
+        fields = cls.read_fields(name, version, reader)
+        kind = ThrowableSerializer if fields["type_class"] == THROWABLE else KryoSerializer
+        serializer = kind(name, version, **fields)
+        return serializer if serializer.is_known else OpaqueKryoSerializer(name, version, **fields)
 
     @classmethod
     def of(cls, type_class: str) -> KryoSerializer:
@@ -205,11 +198,6 @@ class KryoSerializer(TypeSerializer):
         registrations = (_registration(type_class), _registration(AVRO_ARRAY, AVRO_PLACEHOLDERS))
         made = KryoSerializer(KRYO, 2, type_class, registrations)
         return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.type_class)
-        for frames in (self.registrations, self.defaults, self.default_classes):
-            write_optional_map(view, frames)
 
     @property
     def flink_type(self) -> str:
@@ -488,14 +476,7 @@ def _is_readable(name: str) -> bool:
     return inner in LAYOUTS or inner in GENERAL or is_thrown(inner)
 
 
-def _read_frames(view: DataInputView) -> tuple[Frame, ...]:
-    def content(frame: DataInputView | None) -> bytes | None:
-        return None if frame is None else bytes(frame.data)
-
-    return tuple((name, content(key), content(value)) for name, key, value in read_optional_map(view))
-
-
-def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
+def _registration(name: str, serializer: tuple[str, ...] = ()) -> Entry:
     """Return a registration of a class with Kryo's own serializer, or with a placeholder class and serializer class."""
     key, value = DataOutputView(), DataOutputView()
     key.write_utf(name)

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
     FlinkxCoproductSerializer,
-    FlinkxMapSerializer,
+    FlinkxMutableMapSerializer,
 )
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, read_serializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -123,18 +123,18 @@ def test_versions_of_snapshots() -> None:
 
 def test_a_mutable_collection_may_be_null() -> None:
     name = f"{FLINKX}CollectionSerializerSnapshot"
-    queue = FlinkxCollectionSerializer(name, 2, (LONG,), f"{FLINKX}MutableQueueSerializer", "java.lang.Long")
+    queue = FlinkxCollectionSerializer(name, 2, f"{FLINKX}MutableQueueSerializer", "java.lang.Long", LONG)
     null, two = b"\x80\0\0\0", b"\0\0\0\2" + bytes(7) + b"\1" + bytes(7) + b"\2"
     assert encode(queue, decode(queue, null, two)) == [null, two]
     assert decode(queue, null, two) == pa.array([None, [1, 2]], queue.arrow_type(None))  # type: ignore[arg-type]
-    table = FlinkxMapSerializer(MUTABLE_MAP, 1, (STRING, LONG))
+    table = FlinkxMutableMapSerializer(MUTABLE_MAP, 1, (STRING, LONG))
     one = b"\0\0\0\1\2a" + bytes(7) + b"\3"
     assert decode(table, one, null).to_pylist() == [[("a", 3)], None]
 
 
 def test_an_unknown_collection_is_bytes() -> None:
     name = f"{FLINKX}CollectionSerializerSnapshot"
-    known = FlinkxCollectionSerializer(name, 2, (LONG,), f"{FLINKX}ListSerializer", "java.lang.Long")
+    known = FlinkxCollectionSerializer(name, 2, f"{FLINKX}ListSerializer", "java.lang.Long", LONG)
     data = snapshot(known).replace(b"ListSerializer", b"BestSerializer")
     unknown = read_serializer(data)
     assert isinstance(unknown, OpaqueSerializer)
