@@ -282,7 +282,7 @@ _INSTEAD = {
         'pyspark_savepoint.create() without Spark; Savepoint.create(spark), or df.write.format("savepoint")'
         '.mode("append").save(path)',
     ),
-    "doctor": "doctor() of pyspark_savepoint.open(path) and of Savepoint, and pyspark-savepoint doctor PATH",
+    "doctor": "inspect.doctor() of pyspark_savepoint.open(path) and of Savepoint, and pyspark-savepoint doctor PATH",
 }
 
 

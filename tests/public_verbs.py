@@ -34,6 +34,10 @@ from pyspark_savepoint import (
     WindowReaderFunction,
     key_by,
 )
+from pyspark_savepoint.api.inspection import Inspection
+from pyspark_savepoint.api.jobs import JobRestore
+from pyspark_savepoint.api.sinks import Sinks
+from pyspark_savepoint.api.sources import Sources
 from pyspark_savepoint.errors import OptionError, SavepointError
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -107,7 +111,7 @@ def refused(verb: Callable[[str], object]) -> None:
 def drawn_or_needed(sp: Any) -> None:
     """Draw a figure, which needs a package that README does not install: the error names it."""
     try:
-        assert sp.plot.sizes().axes
+        assert sp.inspect.plot.sizes().axes
     except OptionError as error:
         if "pyspark-savepoint[plot]" not in str(error):
             raise
@@ -116,7 +120,7 @@ def drawn_or_needed(sp: Any) -> None:
 def written_or_needed(sp: Savepoint, path: Path) -> None:
     """Write a report, which needs packages that README does not install: the error names them."""
     try:
-        assert Path(sp.report(path)).is_file()
+        assert Path(sp.inspect.report(path)).is_file()
     except OptionError as error:
         if "pyspark-savepoint[report]" not in str(error):
             raise
@@ -158,9 +162,11 @@ class Verbs:
         self.run("pin", lambda: Savepoint.load(self.spark, SHOP).pin(str(self.folder / "held")))
         self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())
-        for name in ("states", "metadata", "sizes", "heaviest_keys"):
+        for name in ("states", "metadata"):
             self.run(name, getattr(sp, name))
-        self.run("ttl_ages", lambda: sp.ttl_ages().schema)
+        for name in ("sizes", "heaviest_keys"):
+            self.run(name, getattr(sp.inspect, name))
+        self.run("ttl_ages", lambda: sp.inspect.ttl_ages().schema)
         self.run("keyed_state", lambda: sp.keyed_state(ACCOUNTS, keys=[1042]))
         self.run("window_state", lambda: sp.window_state(WINDOWS))
         self.run("timers", lambda: sp.timers(ACCOUNTS))
@@ -172,8 +178,8 @@ class Verbs:
         self.run("broadcast_state", lambda: sp.broadcast_state(RATES, "rates"))
         self.run("read_keyed_state", lambda: sp.read_keyed_state(ACCOUNTS, Keys(), "key long"))
         self.run("read_window", lambda: sp.read_window(WINDOWS, Contents(), "n int"))
-        self.run("verify", lambda: sp.verify())
-        self.run("doctor", lambda: sp.doctor("size=1KB"))
+        self.run("verify", lambda: sp.inspect.verify())
+        self.run("doctor", lambda: sp.inspect.doctor("size=1KB"))
         self.run("report", lambda: written_or_needed(sp, self.folder / "report.html"))
         self.run("plot", lambda: drawn_or_needed(sp))
         damaged = Path(shutil.copytree(SHOP, self.folder / "damaged"))
@@ -184,8 +190,10 @@ class Verbs:
         erased = str(self.folder / "erased")
         report = self.run("erase", lambda: sp.erase([1042], to=erased, below=self.folder))
         self.run("verify_erasure", lambda: Savepoint.load(self.spark, erased).verify_erasure(report, [1042]))
-        self.run("check_hash_code", lambda: sp.check_hash_code(ACCOUNTS, lambda key: (key ^ key >> 32) & 0xFFFFFFFF))
-        self.run("offsets", lambda: sp.offsets().schema)  # the shop's source has no splits left
+        self.run(
+            "check_hash_code", lambda: sp.inspect.check_hash_code(ACCOUNTS, lambda key: (key ^ key >> 32) & 0xFFFFFFFF)
+        )
+        self.run("offsets", lambda: sp.sources.offsets().schema)  # the shop's source has no splits left
         self.run("read_list_state", lambda: sp.read_list_state(ORDERS, "pending_orders"))
         self.run("read_union_state", lambda: sp.read_union_state(ORDERS, "pending_orders"))
         self.run("read_broadcast_state", lambda: sp.read_broadcast_state(RATES, "rates"))
@@ -217,16 +225,16 @@ class Verbs:
         plan = {"nodes": [{"id": 1, "type": "Source: orders", "pact": "Data Source", "parallelism": 1}]}
         graph = StreamGraph()
         graph.operator("accounts", graph.source("orders").key_by(), uid=ACCOUNTS)
-        self.run("check_restore", lambda: sp.check_restore(job))
+        self.run("check_restore", lambda: sp.job(job).check_restore())
         self.run("check_evolution", lambda: refused(lambda _: sp.check_evolution("old.json", "new.json")))
         self.run("evolve", lambda: refused(lambda _: sp.evolve("old.json", "new.json")))
         self.run("catch_up", lambda: refused(lambda _: sp.catch_up("new", "old.json", "new.json")))
         self.run("check_migration", lambda: sp.check_migration("2.3"))
         self.run("migrate", lambda: sp.migrate("2.3").check())
-        self.run("restore_plan", lambda: sp.restore_plan(job))
+        self.run("restore_plan", lambda: sp.job(job).restore_plan())
         self.run("check_migration", lambda: sp.check_migration("2.3"))
         self.run("migrate", lambda: sp.migrate("2.3").write(str(self.folder / "migrated")))
-        self.run("operator_at", lambda: sp.operator_at(graph, "accounts"))
+        self.run("operator_at", lambda: sp.job(graph).operator_at("accounts"))
         self.run("operator_ids", lambda: pyspark_savepoint.operator_ids(graph))
         self.run("from_execution_plan", lambda: pyspark_savepoint.from_execution_plan(plan))
         uid_hash = pyspark_savepoint.OperatorIdentifier.for_uid("nameless").operator_id.hex
@@ -234,7 +242,12 @@ class Verbs:
         self.run("assign_uid", lambda: nameless.assign_uid(uid_hash, "nameless"))
         self.run("assign_uids", lambda: nameless.assign_uids({uid_hash: "nameless"}))
         # The shop has no committables, no asynchronous function and no source of the old kind.
-        for verb in (sp.remove_committables, sp.mark_committables, sp.clear_in_flight, sp.migrate_source):
+        for verb in (
+            sp.sinks.remove_committables,
+            sp.sinks.mark_committables,
+            sp.sinks.clear_in_flight,
+            sp.sources.migrate_source,
+        ):
             self.run(verb.__name__, lambda verb=verb: refused(verb))
 
     # -- changing ----------------------------------------------------------------------------------------------
@@ -276,12 +289,12 @@ class Verbs:
             ("with_broadcast_state", lambda s: s.with_broadcast_state("lists", "b", rates)),
             ("change_operator_identifier", lambda s: s.change_operator_identifier("lists", "elements")),
             ("remove_operator", lambda s: s.remove_operator(RATES)),
-            ("start_over", lambda s: s.start_over(SOURCE)),
+            ("start_over", lambda s: s.sources.start_over(SOURCE)),
             ("with_coordinator_state", lambda s: s.with_coordinator_state(SOURCE, NO_NUMBERS)),
-            ("add_splits", lambda s: s.add_splits(SOURCE, [NUMBERS], connector="number_sequence")),
-            ("with_offsets", lambda s: s.with_offsets(SOURCE, {"1": 5})),
-            ("with_source", lambda s: s.with_source("clicks-source", {("clicks", 0): 5})),
-            ("remove_splits", lambda s: s.remove_splits(SOURCE, ["1"], connector="number_sequence")),
+            ("add_splits", lambda s: s.sources.add_splits(SOURCE, [NUMBERS], connector="number_sequence")),
+            ("with_offsets", lambda s: s.sources.with_offsets(SOURCE, {"1": 5})),
+            ("with_source", lambda s: s.sources.with_source("clicks-source", {("clicks", 0): 5})),
+            ("remove_splits", lambda s: s.sources.remove_splits(SOURCE, ["1"], connector="number_sequence")),
         ]
         changed = sp
         for name, step in steps:
@@ -355,7 +368,9 @@ def main() -> int:
         verbs.change(sp)
         verbs.functions()
         spark.stop()
-    public = {name for name in dir(Savepoint) if not name.startswith("_")}
+    families = {"inspect": Inspection, "sources": Sources, "sinks": Sinks, "job": JobRestore}
+    public = {name for name in dir(Savepoint) if not name.startswith("_")} - set(families)
+    public |= {name for family in families.values() for name in vars(family) if not name.startswith("_")}
     public |= {name for name in pyspark_savepoint.__all__ if name[0].islower()}
     missed = sorted(public - verbs.called - {"diff"})
     if missed:

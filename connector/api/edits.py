@@ -1,14 +1,14 @@
-"""Verbs that change a savepoint, write it, or check it against a job."""
+"""Verbs that change a savepoint, and write it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.engines.display import html_tree, line, text_tree
-from pyspark_savepoint.engines.face import Face, R, T, own_arguments, snapshot_of
+from pyspark_savepoint.engines.face import Face, R, T, own_arguments
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SnapshotNotFoundError,
@@ -17,13 +17,13 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
-from pyspark_savepoint.options.operators import OperatorRef, identifier_of, named_as_given
+from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
 from pyspark_savepoint.plan.engine import expect_same_engine
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
-from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
+from pyspark_savepoint.plan.operator_plan import OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.several_states import add_states
 from pyspark_savepoint.plan.state_inputs import (
@@ -42,7 +42,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 from pyspark_savepoint.text.doors import in_words
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
@@ -55,14 +54,10 @@ if TYPE_CHECKING:
         UpdatedStateOptions,
     )
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
-    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 
 class Edits(Face[R, T]):
-    """Changes of the plan, its writing, and checks against a job."""
-
-    def _job(self, job: Job | Face[R, T]) -> Job:
-        return snapshot_of(job) if isinstance(job, Face) else job
+    """Changes of the plan, and its writing."""
 
     # -- operators ----------------------------------------------------------------------------------------
 
@@ -278,8 +273,8 @@ class Edits(Face[R, T]):
 
         Only keys are decoded, to compute their Java hashes. All operators of one task need the same max parallelism. If
         they differ, Flink takes one of them for all, and cuts the key groups of the others at wrong places. So name all
-        operators that are chained, also those without keyed state. :meth:`check_restore` with the job's graph or plan
-        finds operators that disagree.
+        operators that are chained, also those without keyed state. ``sp.job(plan).check_restore()`` finds operators
+        that disagree.
 
         Args:
             max_parallelism: The new number of key groups, 1 to 32768.
@@ -672,217 +667,6 @@ class Edits(Face[R, T]):
 
         return self._changed(uid, lambda plan: rekeyed(self._engine, plan, keys, options))
 
-    def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
-        operator = self.plan.operator(uid)
-        with in_words(self._worded), named_as_given(uid):
-            return self._planned(self.plan.with_changed(operator, change(operator)))
-
-    # -- sources ------------------------------------------------------------------------------------------
-
-    def with_offsets(
-        self,
-        uid: OperatorRef | None = None,
-        offsets: Mapping[Any, Any] | R | Face[R, T] | None = None,
-        *,
-        reset: str | None = None,
-        by: int | None = None,
-        clamp: bool = False,
-        connector: str | None = None,
-    ) -> Self:
-        """Change the positions at which a source continues, in readers and enumerator. All else stays byte for byte.
-
-        A warning says if records will be read again. They change keyed state again, and output that sinks have
-        committed stays. Another warning says if one number is given for a topic of several partitions.
-
-        Args:
-            uid: The source. None if the savepoint has only one.
-            offsets: The next position by split. It may also be rows of table ``splits`` (``topic``, ``partition``,
-                ``offset``, ``stop_offset``) or of table ``offsets``, such as from ``history``. Or it is another
-                savepoint of the job, whose positions the splits of both get. By kind of source a position is:
-
-                * Kafka: by ``(topic, partition)``, ``"topic-partition"``, or a topic for all of its partitions, an
-                  offset or ``earliest``, ``latest``, ``committed``
-                * number sequences: by split id, the next number
-                * files: by split id, the number of records read
-                * Kinesis: by shard, the sequence number of the last record read, ``earliest`` or ``latest``
-                * MySQL: by ``binlog-split``, the fields of an offset such as ``file`` and ``pos``, or ``gtids``
-                * PostgreSQL: by ``stream-split``, an LSN
-                * Pulsar: by ``(topic, partition)``, the last message read, as ``ledger:entry``
-            reset: One position for all splits, such as ``earliest``.
-            by: A number by which all positions move.
-            clamp: Whether positions of Kafka and files that would move below 0 become 0. Otherwise they are an error.
-            connector: The kind of source, if its bytes do not show it.
-
-        Returns:
-            The savepoint with the positions, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no source.
-            UnsupportedStateError: If the source is of no known kind.
-            OptionError: If it has no such split, or a position cannot be one, or would be below 0.
-
-        Example::
-
-            sp.with_offsets("orders-source", {("orders", 3): 1200}).write("/savepoints/rewound")
-            sp.with_offsets("orders-source", by=-1000)
-
-        """
-        from pyspark_savepoint.plan.connector_changes import (
-            offsets_of_rows,
-            only_source,
-            positions_of,
-            rows_of_table,
-            source_of,
-            with_source,
-        )
-        from pyspark_savepoint.statebackends.connectors.edits.sources import with_offsets
-
-        plan = only_source(self.plan.operators, connector) if uid is None else self.plan.operator(uid)
-        if isinstance(offsets, Face):
-            theirs = positions_of(self._of_same_engine(offsets).plan.operator(plan.identifier), connector)
-            ours = positions_of(plan, connector)
-            positions: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
-        elif offsets is None or isinstance(offsets, Mapping):
-            positions = offsets
-        else:
-            rows = rows_of_table(self._engine, offsets, plan)
-            positions = offsets_of_rows(source_of(plan, connector), rows)
-        return self._changed(
-            plan.identifier,
-            lambda plan: with_source(plan, connector, lambda source: with_offsets(source, positions, reset, by, clamp)),
-        )
-
-    def with_source(
-        self,
-        uid: OperatorRef,
-        splits: Mapping[Any, Any] | Sequence[Mapping[str, Any]] | R,
-        *,
-        connector: str = "kafka",
-        connector_version: str = "3.1",
-        name: str | None = None,
-    ) -> Self:
-        """Add a source that continues at given positions, such as those of a job of another engine.
-
-        Its readers have the splits, and its enumerator has assigned them. So the job starts none of these partitions
-        anew. New partitions are read from their beginning.
-
-        Args:
-            uid: The new operator, a source of the job that will start from the savepoint.
-            splits: For Kafka the next offset by ``(topic, partition)``, or a marker (``earliest``, ``latest``,
-                ``committed``). Or rows with the columns of table ``splits``, as in :meth:`add_splits`.
-            connector: ``kafka`` or ``number_sequence``.
-            connector_version: The release of the Kafka connector in the job, such as ``3.4.0``. The state has
-                the version that this release writes. Later releases read it too.
-            name: The operator's name, which metadata of Flink 2 records.
-
-        Returns:
-            The savepoint with the source, not written yet.
-
-        Raises:
-            StateExistsError: If the savepoint has such an operator.
-            OptionError: If a split is repeated, a position cannot be one, or there are no new sources of the connector.
-
-        Example::
-
-            Savepoint.create(spark).with_source("orders-source", {("orders", 0): 1200, ("orders", 1): 980})
-
-        """
-        from pyspark_savepoint.plan.connector_changes import as_new_source, offset_rows, rows_of_table
-
-        new = self.plan.new_operator(identifier_of(uid), name)
-        rows = offset_rows(splits, new) if isinstance(splits, Mapping) else rows_of_table(self._engine, splits, new)
-        return self._planned(self.plan.with_new(as_new_source(new, connector, connector_version, rows)))
-
-    def add_splits(
-        self,
-        uid: OperatorRef,
-        splits: Sequence[Mapping[str, Any]] | R,
-        *,
-        connector: str | None = None,
-    ) -> Self:
-        """Add splits to a source, in readers and enumerator.
-
-        Args:
-            uid: The source.
-            splits: Rows with the columns of table ``splits``. Kafka has ``topic``, ``partition``, and ``offset`` or
-                ``marker``. With neither, the partition begins where the job's settings say. Number sequences have
-                ``split_id``, ``next`` and ``to``. Files have ``path`` and ``length``.
-            connector: The kind of source, if its bytes do not show it.
-
-        Returns:
-            The savepoint with the splits, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            OptionError: If the source has such a split, which would be read twice, or a column is missing.
-
-        Example::
-
-            sp.add_splits("orders-source", [{"topic": "orders", "partition": 7, "offset": 0}])
-
-        """
-        from pyspark_savepoint.plan.connector_changes import rows_of_table, with_source
-        from pyspark_savepoint.statebackends.connectors.edits.sources import add_splits
-
-        rows = rows_of_table(self._engine, splits, self.plan.operator(uid))
-        return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
-
-    def remove_splits(
-        self, uid: OperatorRef, splits: Collection[Any], *, forget: bool | None = None, connector: str | None = None
-    ) -> Self:
-        """Remove splits from a source.
-
-        Args:
-            uid: The source.
-            splits: Names of splits, as in :meth:`with_offsets`.
-            forget: Required if the enumerator has the splits. False: they are never read again. True: a job
-                that still subscribes to them discovers them as new, and reads them from their beginning.
-            connector: The kind of source, if its bytes do not show it.
-
-        Returns:
-            The savepoint without the splits, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            OptionError: If the source has no such split, or ``forget`` is missing.
-
-        Example::
-
-            sp.remove_splits("orders-source", [("orders", 3)], forget=False)
-
-        """
-        from pyspark_savepoint.plan.connector_changes import with_source
-        from pyspark_savepoint.statebackends.connectors.edits.sources import remove_splits
-
-        return self._changed(
-            uid,
-            lambda plan: with_source(plan, connector, lambda source: remove_splits(source, splits, forget)),
-        )
-
-    def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Self:
-        """Forget all splits of a source, so that it begins as on a first start, where the job's settings start.
-
-        Args:
-            uid: The source, of any kind.
-            connector: The kind of source, if its bytes do not show it.
-
-        Returns:
-            The savepoint with a source without splits, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-
-        Example::
-
-            sp.start_over("orders-source").write("/savepoints/from-the-start")
-
-        """
-        from pyspark_savepoint.plan.connector_changes import base_of, with_operator
-        from pyspark_savepoint.statebackends.connectors.edits.sources import start_over
-
-        return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
-
     @own_arguments
     def with_coordinator_state(self, uid: OperatorRef, data: bytes | None) -> Self:
         """Replace the state of an operator's coordinator, or remove it, with a warning of what that does.
@@ -906,217 +690,7 @@ class Edits(Face[R, T]):
 
         return self._changed(uid, lambda plan: with_coordinator(plan, data))
 
-    # -- sinks and older sources --------------------------------------------------------------------------
-
-    def remove_committables(
-        self,
-        uid: OperatorRef,
-        committables: R | Collection[Mapping[str, Any]] | None = None,
-        *,
-        lose_data: bool = False,
-        connector: str | None = None,
-    ) -> Self:
-        """Remove committables of a sink, such as those of expired transactions, which Flink then never commits.
-
-        The numbers of committables that the committer expects are changed with them, all else stays byte for byte.
-        External transactions stay open.
-
-        Args:
-            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
-            committables: Rows of table ``committables``, or some of their columns: what is equal in all of them is
-                removed. None for all.
-            lose_data: Must be True: data of the committables is lost unless it was committed in another way.
-            connector: The kind of sink, if its bytes do not show it.
-
-        Returns:
-            The savepoint without the committables, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no committer.
-            OptionError: If a row equals no committable, or ``lose_data`` is missing.
-
-        Example::
-
-            sp.remove_committables(committer, [{"transactional_id": "orders-0-17"}], lose_data=True)
-
-        """
-        from pyspark_savepoint.plan.connector_changes import with_committables_removed
-
-        return self._changed(
-            uid, lambda plan: with_committables_removed(self._engine, plan, committables, lose_data, connector)
-        )
-
-    def mark_committables(
-        self,
-        uid: OperatorRef,
-        committables: R | Collection[Mapping[str, Any]] | None = None,
-        status: str = "COMMITTED",
-        *,
-        connector: str | None = None,
-    ) -> Self:
-        """Mark committables of a sink as committed in another way, so that Flink does not commit them again.
-
-        Args:
-            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
-            committables: The committables, as in :meth:`remove_committables`.
-            status: ``COMMITTED``, or ``RECEIVED`` or ``RETRY`` to have Flink commit them.
-            connector: The kind of sink, if its bytes do not show it.
-
-        Returns:
-            The savepoint with the marks, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no committer.
-            OptionError: If a row equals no committable.
-
-        Example::
-
-            sp.mark_committables(committer, [{"checkpoint_id": 7}])
-
-        """
-        from pyspark_savepoint.plan.connector_changes import with_committables_marked
-
-        return self._changed(
-            uid, lambda plan: with_committables_marked(self._engine, plan, committables, status, connector)
-        )
-
-    def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Self:
-        """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
-
-        Args:
-            uid: The operator of the function.
-            lose_data: Must be True if the queue is not empty, as its records are lost.
-
-        Returns:
-            The savepoint with an empty queue, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator calls no asynchronous function.
-            OptionError: If ``lose_data`` is missing.
-
-        Example::
-
-            sp.clear_in_flight("enrich", lose_data=True).write("/savepoints/emptied")
-
-        """
-        from pyspark_savepoint.plan.connector_changes import with_in_flight_cleared
-
-        return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
-
-    def migrate_source(
-        self,
-        uid: OperatorRef,
-        *,
-        to: str = "kafka-source",
-        new_uid: OperatorRef | None = None,
-        connector_version: str = "3.1",
-        not_set: str | None = None,
-        lose_data: bool = False,
-    ) -> Self:
-        """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which continues at the same records.
-
-        Flink cannot do this. The union state of partitions becomes splits of readers, which begin after the last
-        record read, and an enumerator that has assigned all of them.
-
-        Args:
-            uid: The operator of the FlinkKafkaConsumer.
-            to: ``kafka-source``.
-            new_uid: The uid of the KafkaSource in the new job. By default it stays.
-            connector_version: The release of the Kafka connector in the new job, such as ``3.4.0``. The state has
-                the version that this release writes. Later releases read it too.
-            not_set: Where partitions are read that have no offset yet: ``earliest``, ``latest`` or ``committed``.
-            lose_data: Drop state that a KafkaSource does not read. Without it such state is refused.
-
-        Returns:
-            The savepoint with the state of a KafkaSource, not written yet.
-
-        Raises:
-            OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If it is no FlinkKafkaConsumer with partitions.
-            UnsupportedStateError: If a partition has two offsets, or the operator has other state.
-            OptionError: If a partition has no offset yet, or an argument is invalid.
-
-        Example::
-
-            sp.migrate_source("orders", to="kafka-source", new_uid="orders-source", connector_version="3.4.0")
-
-        """
-        from pyspark_savepoint.plan.connector_changes import with_migrated_source
-
-        old = self.plan.operator(uid)
-        new = with_migrated_source(old, to, connector_version, not_set, lose_data)
-        plan = self.plan.with_changed(old, new)
-        return self._planned(plan if new_uid is None else plan.with_identifier(new, identifier_of(new_uid)))
-
-    # -- the job ------------------------------------------------------------------------------------------
-
-    def check_restore(
-        self,
-        job: Job | Face[R, T],
-        *,
-        types: Mapping[str, Mapping[str, Any]] | None = None,
-        flink_version: str | None = None,
-        state_backend: str | None = None,
-        classes: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
-        java_classes: Sequence[str] | None = None,
-        inferred_by: str | None = None,
-        allow_non_restored_state: bool = False,
-        stream_graph_hasher: str | None = None,
-        old_plan: str | PathLike[str] | Mapping[str, Any] | None = None,
-    ) -> T:
-        """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
-
-        ``flink_version``, ``state_backend``, ``classes`` and ``java_classes`` take precedence over what the job says. A
-        stream graph or plan has no types, so give them in ``types``.
-
-        Args:
-            job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
-                execution plan, a compiled plan or a plan of the REST interface as JSON, or a savepoint that the new
-                job has taken.
-            types: The types of keys and states, by uid or name of the operator.
-            flink_version: The release of Flink that runs the job, such as ``2.3``.
-            state_backend: The job's state backend.
-            classes: Jars and folders of class files. With ``inferred_by`` they hold the classes that types name. They
-                also describe classes in values that Kryo wrote in Flink 1. The rows then say what Flink 2 would read.
-            java_classes: Names of Java classes that the job has, beside those in its types.
-            inferred_by: The release of Flink that infers types from the classes that types name.
-            allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
-                does.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
-                default that of the graph, and ``v2`` for others.
-            old_plan: The compiled plan of the SQL job that wrote the savepoint, if ``job`` is the plan of a new query.
-                With both plans, state is also reported whose types agree and whose meaning has changed.
-
-        Returns:
-            The verdicts.
-
-        Raises:
-            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
-
-        Example::
-
-            sp.check_restore(of_the_new_job)
-
-        """
-        from pyspark_savepoint.insight.restore import restore_table
-
-        verdicts = restore_table(
-            self._snapshot(),
-            self._job(job),
-            types=types,
-            flink_version=flink_version,
-            state_backend=state_backend,
-            classes=classes,
-            java_classes=java_classes,
-            inferred_by=inferred_by,
-            allow_non_restored_state=allow_non_restored_state,
-            hasher=stream_graph_hasher,
-            old_plan=old_plan,
-        )
-        return self._shown(verdicts)
+    # -- uids -------------------------------------------------------------------------------------------
 
     def assign_uid(self, operator: OperatorRef, uid: str) -> Self:
         """Give a uid to an operator that had none and was identified by its hash.
@@ -1163,56 +737,6 @@ class Edits(Face[R, T]):
         for old, new in changed_uids(self._snapshot, uids).items():
             changed = changed.change_operator_identifier(old, new)
         return changed
-
-    def restore_plan(self, job: Job | Face[R, T], *, stream_graph_hasher: str | None = None) -> T:
-        """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
-
-        Args:
-            job: The job, as in :meth:`check_restore`.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
-                default that of the graph, and ``v2`` for others.
-
-        Returns:
-            The assignment.
-
-        Raises:
-            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
-
-        Example::
-
-            sp.restore_plan(graph)
-
-        """
-        from pyspark_savepoint.insight.restore import plan_table
-
-        return self._shown(plan_table(self._snapshot(), self._job(job), stream_graph_hasher))
-
-    def operator_at(
-        self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None
-    ) -> OperatorIdentifier:
-        """Return the identifier of an operator without uid, by its name in the job's graph.
-
-        Args:
-            graph: The graph of the job as it was when it took the snapshot.
-            name: The operator's name in the graph.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``. By
-                default that of the graph, and ``v2`` for others.
-
-        Returns:
-            The identifier, which all methods take in place of a uid.
-
-        Raises:
-            OptionError: If the graph has no such operator, or several.
-            OperatorNotFoundError: If the snapshot does not contain the operator.
-
-        Example::
-
-            sp.keyed_state(sp.operator_at(graph, "join"))
-
-        """
-        from pyspark_savepoint.insight.restore import identifier_at
-
-        return identifier_at(self._snapshot(), graph, name, stream_graph_hasher)
 
     # -- writing ------------------------------------------------------------------------------------------
 

@@ -434,33 +434,6 @@ class Tables(Face[R, T]):
         table: T = self._engine.numbered(task, task.count, schema)
         return table
 
-    # -- sources -------------------------------------------------------------------------------------------
-
-    def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> T:
-        """Return table ``offsets``: the next position of each split, of sources whose kind has positions.
-
-        Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job. Without Spark
-        ``open_history(folder, table="offsets")``.
-
-        Args:
-            uid: The source. None for all.
-            **options: Options of a read, such as ``connector``.
-
-        Returns:
-            The operator's uid, hash and name, ``subtask`` (NULL: no reader has the split yet), ``connector``,
-            ``stream`` (topic, stream, file), ``partition``, ``offset`` (the next, where it is a number), ``position``
-            (the same as text, or a word such as ``latest``).
-
-        Raises:
-            OperatorNotFoundError: If the snapshot has no such operator.
-
-        Example::
-
-            sp.offsets().where("stream = 'orders'").show()  # without Spark: sp.offsets().to_pandas()
-
-        """
-        return self._of("offsets", uid, options)
-
 
 def _expect_types(schema: pa.Schema, state: str, given: Mapping[str, str | TypeSerializer]) -> None:
     from pyspark_savepoint.formats.serializers.notation.notation import parse_type

@@ -50,7 +50,7 @@ def report(arguments: Namespace, output: Output) -> int:
     _remarks(newest, output)
     savepoint = open_savepoint(newest.history[-1].path, **options)
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
-    written = savepoint.report(
+    written = savepoint.inspect.report(
         arguments.file,
         folder=arguments.path if len(newest.history) > 1 else None,
         last=arguments.last,

@@ -39,7 +39,7 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         uid = only_source(base.plan.operators, arguments.connector).identifier
     else:
         uid = base.plan.operator(arguments.uid).identifier
-    moved = base.with_offsets(
+    moved = base.sources.with_offsets(
         uid,
         offsets or None,
         reset=arguments.reset,

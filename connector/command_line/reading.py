@@ -378,7 +378,7 @@ def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
 
 def verify(arguments: Namespace, output: Output) -> int:
     """Read every byte, and show errors and warnings."""
-    from pyspark_savepoint.api.summaries import one_row_per_error
+    from pyspark_savepoint.api.inspection import one_row_per_error
 
     table = table_of(arguments, output, table="verification", **operator_options(arguments.uid))
     rows = sorted(

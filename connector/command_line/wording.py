@@ -92,7 +92,7 @@ PHRASES = (
     (r"give keys, or conditions in 'where'", "--keys KEY, or --where 'UID: CONDITION'"),
     (r"\bwhere\['([^']*)'\]", r"--where '\1: ...'"),
     (r"\bwhere=\{'([^']*)': \.\.\.\}", r"--where '\1: CONDITION'"),
-    (r"\bverify\(\) reports", "pyspark-savepoint verify reports"),
+    (r"\binspect\.verify\(\) reports", "pyspark-savepoint verify reports"),
     (r"\bwrite\(path\) copies it", "pyspark-savepoint cp copies it"),
     (r"table 'offsets' lists", "pyspark-savepoint offsets lists"),
     (r"add 'readChangeFeed' = true(, or read them as a stream: spark\.readStream|; a stream has no end)", SEE_CHANGES),
@@ -117,7 +117,8 @@ PHRASES = (
 OPENED = r"(?:Savepoint(?:\.(?:load|create)\([^()]*\))?\.|sp\.|pyspark_savepoint\.open\([^()]*\)\.)"
 NESTED = r"\((?:[^()]|\([^()]*\))*\)"
 VERBS = "|".join(COMMANDS_BY_VERB)
-VERB = re.compile(rf"(?:call )?({OPENED})?\b(?P<verb>{VERBS})\b(?P<given>{NESTED})?(?:\.write\([^()]*\))?")
+FAMILY = r"(?:(?:inspect|sources|sinks)\.)?"
+VERB = re.compile(rf"(?:call )?({OPENED})?{FAMILY}\b(?P<verb>{VERBS})\b(?P<given>{NESTED})?(?:\.write\([^()]*\))?")
 #: ``option("name", "value")``; ``option 'name'``, ``option 'name' = 'value'``; ``'camelCase' = 'value'``.
 CALL = re.compile(r"""option\((?P<q>["'])(?P<name>\w+)(?P=q)(?:,\s*(?:(?P<v>["'])(?P<value>.*?)(?P=v)|\.\.\.))?\)""")
 NAMED = re.compile(r"""(?:the )?option '(?P<name>\w+)'(?:,? (?:with|=) '?(?P<value>[\w*#./<>-]+)'?)?""")

@@ -9,19 +9,21 @@ from functools import wraps
 from inspect import CO_VARKEYWORDS
 from os import PathLike
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeVar
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.options.operators import OperatorRef, operator_options
+from pyspark_savepoint.options.operators import OperatorRef, named_as_given, operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.state_inputs import refuse_own
+from pyspark_savepoint.text.doors import in_words
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
@@ -75,20 +77,8 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
     return called
 
 
-class Face(Generic[R, T]):
-    """A savepoint of one engine. Without a path, it is not written yet."""
-
-    #: How a savepoint of this face is opened, for messages.
-    _opening: str
-    #: How rows of its tables are looked at.
-    _looking: str
-    #: Its words for what shared code says.
-    _worded: Callable[[str], str]
-
-    plan: SavepointPlan
-    path: str | None
-    options: Mapping[str, str]
-    _engine: Engine
+class HelpfulNames:
+    """Answers names that do not exist: those of verbs, and those of their arguments."""
 
     def __init_subclass__(cls) -> None:
         """Let each verb with arguments answer one that is misspelt, or has a new name."""
@@ -100,9 +90,44 @@ class Face(Generic[R, T]):
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
 
         def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError with the nearest verb."""
+            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.6)
+            instead = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(verbs_of(type(self)))}"
+            raise AttributeError(f"{self._called} has no {name!r}; {instead}", name=name, obj=self)
+
+
+def verbs_of(family: type) -> list[str]:
+    """Return the names of the verbs of a class, in the order in which they are declared."""
+    return [name for name in vars(family) if not name.startswith("_")]
+
+
+class Face(HelpfulNames, Generic[R, T]):
+    """A savepoint of one engine. Without a path, it is not written yet."""
+
+    #: How a savepoint of this face is opened, for messages.
+    _opening: str
+    #: How rows of its tables are looked at.
+    _looking: str
+    #: Its words for what shared code says.
+    _worded: Callable[[str], str]
+    #: Families of its verbs, by how they are reached.
+    _families: ClassVar[Mapping[str, type]] = {}
+
+    plan: SavepointPlan
+    path: str | None
+    options: Mapping[str, str]
+    _engine: Engine
+
+    if not TYPE_CHECKING:  # type checkers report a name that does not exist
+
+        def __getattr__(self, name: str) -> NoReturn:
             """Raise AttributeError with what to use instead, or the class that has the other methods."""
-            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.75)
-            near = [NAMES_HERE[name]] if name in NAMES_HERE else [repr(verb) for verb in near]
+            verbs = {verb: repr(verb) for verb in dir(type(self)) if verb[0] != "_"}
+            verbs |= {
+                verb: f"sp.{reached}.{verb}" for reached, family in self._families.items() for verb in verbs_of(family)
+            }
+            near = [verbs[verb] for verb in get_close_matches(name, verbs, n=1, cutoff=0.75)]
+            near = [NAMES_HERE[name]] if name in NAMES_HERE else near
             instead = f"did you mean {near[0]}?" if near else TABLES_ARE_READ
             if name in WITH_SPARK:
                 instead = "it needs Spark: Savepoint.load(spark, path)"
@@ -122,6 +147,12 @@ class Face(Generic[R, T]):
     @abstractmethod
     def _at(self, path: str, options: Mapping[str, str]) -> Self:
         """Return the savepoint at an absolute path."""
+
+    def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
+        """Return the savepoint with one operator changed, not written yet. Errors are in the words of this face."""
+        operator = self.plan.operator(uid)
+        with in_words(self._worded), named_as_given(uid):
+            return self._planned(self.plan.with_changed(operator, change(operator)))
 
     def _read_path(self) -> str:
         """Return the path to read from, or raise OptionError if the savepoint is not written yet."""
@@ -213,3 +244,23 @@ def at_path(savepoint: F, path: str, options: Mapping[str, str]) -> F:
 def with_plan(savepoint: F, plan: SavepointPlan) -> F:
     """Return the savepoint of another plan, which is not written yet."""
     return savepoint._planned(plan)
+
+
+def changed(savepoint: F, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> F:
+    """Return the savepoint with one operator changed, not written yet."""
+    return savepoint._changed(uid, change)
+
+
+def other_of(savepoint: Face[R, T], other: Face[R, T] | str | PathLike[str]) -> Face[R, T]:
+    """Return another savepoint. One that is given by its path is opened with the options of this one."""
+    return savepoint._other(other)
+
+
+def of_same_engine(savepoint: Face[R, T], other: Face[R, T]) -> Face[R, T]:
+    """Return another savepoint, or raise OptionError if another engine has its rows."""
+    return savepoint._of_same_engine(other)
+
+
+def shown_by(savepoint: Face[Any, T], table: pa.Table) -> T:
+    """Return a small Arrow table as users of the savepoint get tables."""
+    return savepoint._shown(table)

@@ -43,12 +43,12 @@ STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 class Plots:
-    """Figures about a snapshot, of numbers that Spark's tasks count, or this process. Made by ``sp.plot``.
+    """Figures about a snapshot, of numbers that Spark's tasks count, or this process. Made by ``sp.inspect.plot``.
 
     Example::
 
-        sp.plot.sizes()
-        sp.plot.skew("accounts").savefig("skew.png")
+        sp.inspect.plot.sizes()
+        sp.inspect.plot.skew("accounts").savefig("skew.png")
 
     """
 

@@ -1,6 +1,6 @@
 """Checks of a snapshot against a job, without Spark: whether it can be restored, and which operator is which.
 
-The arguments of ``Savepoint.check_restore`` become those of ``statebackends.jobs.restore``.
+The arguments of ``JobRestore.check_restore`` become those of ``statebackends.jobs.restore``.
 """
 
 from __future__ import annotations
@@ -162,9 +162,7 @@ def _warn(notes: Sequence[str]) -> None:
         warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=5)
 
 
-def identifier_at(
-    savepoint: Snapshot, graph: StreamGraph, name: str, stream_graph_hasher: str | None
-) -> OperatorIdentifier:
+def identifier_at(savepoint: Snapshot, graph: Job, name: str, stream_graph_hasher: str | None) -> OperatorIdentifier:
     """Return the identifier of the operator with a name in the graph."""
     if not isinstance(graph, StreamGraph):
         raise OptionError(

@@ -40,7 +40,7 @@ def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> S
     if not any(damage.rows for _, damage in found):
         raise OptionError(
             "nothing is damaged: there is nothing to salvage",
-            expected="a snapshot of which verify() reports errors",
+            expected="a snapshot of which inspect.verify() reports errors",
             remedy="write(path) copies it as it is",
         )
     damaged = {operator.identifier: damage for operator, damage in found if damage.rows}

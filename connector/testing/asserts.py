@@ -116,7 +116,7 @@ def assert_restores(
 
     Args:
         savepoint: The savepoint, or its path.
-        job: The job, in any form that ``Savepoint.check_restore`` takes, or a savepoint that it has taken.
+        job: The job, in any form that ``Savepoint.job`` takes, or a savepoint that it has taken.
         flink_version: The release of Flink that runs the job.
         state_backend: The job's state backend.
         allow_non_restored_state: Accept state that no operator of the job restores.

@@ -17,7 +17,8 @@ from pyspark_savepoint.formats.errors import SavepointError
 SENTENCES = ("expected", "remedy")
 #: A verb that no other word owns: ``with_state``, ``remove_state('total')``.
 VERB = re.compile(
-    r"(?<![\w.'\"])(?:call )?(?P<verb>(?:with|remove|rename|update|copy|change|assign|merge)_\w+)"
+    r"(?<![\w.'\"])(?:call )?"
+    r"(?P<verb>(?:(?:sources|sinks)\.)?(?:with|remove|rename|update|copy|change|assign|merge)_\w+)"
     r"(?P<given>\((?:[^()]|\([^()]*\))*\))?"
 )
 #: What rows of ``df.write`` and ``INSERT`` do in place of a verb.

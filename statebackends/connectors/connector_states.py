@@ -215,7 +215,7 @@ class SourceState:
                 "the source's readers have splits, but its coordinator has no state: Flink would assign all splits "
                 "again",
                 operator=operator.label,
-                remedy="start_over removes the splits of the readers too",
+                remedy="sources.start_over removes the splits of the readers too",
             )
         enumerator = recognise_coordinator(coordinator.data, connector, known)
         if enumerator.kind is None:

@@ -221,8 +221,8 @@ def _verbs(old: Path, new: Path, target: Path) -> Verbs:
         pyspark_savepoint.open(old).erase([5], to=target)
 
     return {
-        "sizes": lambda: pyspark_savepoint.open(old).sizes().to_arrow(),
-        "verify": lambda: pyspark_savepoint.open(old).verify().to_arrow(),
+        "sizes": lambda: pyspark_savepoint.open(old).inspect.sizes().to_arrow(),
+        "verify": lambda: pyspark_savepoint.open(old).inspect.verify().to_arrow(),
         "diff": lambda: pyspark_savepoint.open(old).diff(pyspark_savepoint.open(new)).to_arrow(),
         "dry run of erase": lambda: pyspark_savepoint.open(old).erase([5], dry_run=True),
         "erase": erase,

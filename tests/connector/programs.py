@@ -419,7 +419,7 @@ def run(seed: int, spark: SparkSession, start: Start, folder: Path) -> Outcome:
         differs += different(readable(written), readable(other))
         if sorted(map(repr, written.states().rows())) != sorted(map(repr, other.states().rows())):
             differs.append("table 'states' differs")
-        wrong = [row for row in written.verify().rows() if row["status"] == "error"]
+        wrong = [row for row in written.inspect.verify().rows() if row["status"] == "error"]
         differs += [f"verify: {row}" for row in wrong]
         if not program.has_rows and digests(here) != digests(by_spark):
             differs.append("bytes of state files differ, and no rows were given")

@@ -192,13 +192,13 @@ READS: dict[str, Callable[[Any], Any]] = {
     "list_state": lambda sp: sp.read_list_state("warehouse-export", "pending_orders"),
     "union_state": lambda sp: sp.union_state("warehouse-export", "exported_until", "TUPLE<STRING, LONG>"),
     "broadcast_state": lambda sp: sp.broadcast_state("currency-converter", "rates", "STRING", "DOUBLE"),
-    "sizes": lambda sp: sp.sizes("accounts"),
-    "verify": lambda sp: sp.verify(),
-    "heaviest_keys": lambda sp: sp.heaviest_keys(top=3),
+    "sizes": lambda sp: sp.inspect.sizes("accounts"),
+    "verify": lambda sp: sp.inspect.verify(),
+    "heaviest_keys": lambda sp: sp.inspect.heaviest_keys(top=3),
     "find_keys": lambda sp: sp.find_keys([1042, "USD"]),
     "timers of all operators": lambda sp: sp.timers(),
-    "ttl_ages": lambda sp: sp.ttl_ages(),
-    "doctor": lambda sp: sp.doctor("size=1KB"),
+    "ttl_ages": lambda sp: sp.inspect.ttl_ages(),
+    "doctor": lambda sp: sp.inspect.doctor("size=1KB"),
     "check_migration": lambda sp: sp.check_migration("2.3"),
     "read_keyed_state": lambda sp: sp.read_keyed_state("accounts", Totals(), TOTALS),
     "read_window": lambda sp: sp.read_window("orders-per-minute", Counts(), "key string, start long, n int"),
@@ -500,7 +500,7 @@ def test_functions_make_the_same_state_with_and_without_spark(spark: SparkSessio
     found = digests(tmp_path / "local")
     assert found == digests(tmp_path / "spark")
     assert len(found) > len(MADE)
-    assert written.verify().to_arrow().column("status").unique().to_pylist() == ["ok"]
+    assert written.inspect.verify().to_arrow().column("status").unique().to_pylist() == ["ok"]
 
 
 def test_functions_run_in_this_process(tmp_path: Path) -> None:

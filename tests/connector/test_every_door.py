@@ -597,7 +597,7 @@ def test_a_restore_has_one_verdict(question: str, tmp_path: Path, capsys: pytest
     file.write_text(json.dumps(job))
     savepoint = pyspark_savepoint.open(SHOP)
     rows = [
-        savepoint.check_restore(one, allow_non_restored_state=allowed).to_arrow().to_pylist()
+        savepoint.job(one).check_restore(allow_non_restored_state=allowed).to_arrow().to_pylist()
         for one in (job, json.dumps(job))
     ]
     assert rows[0] == rows[1]
@@ -615,7 +615,7 @@ def test_a_restore_has_one_verdict(question: str, tmp_path: Path, capsys: pytest
 
 def test_the_job_that_took_a_savepoint_restores_it(capsys: pytest.CaptureFixture[str]) -> None:
     savepoint = pyspark_savepoint.open(SHOP)
-    rows = savepoint.check_restore(savepoint).to_arrow().to_pylist()
+    rows = savepoint.job(savepoint).check_restore().to_arrow().to_pylist()
     assert not [row for row in rows if row["verdict"] == "fails"]
     assert said(capsys, "check-restore", SHOP, SHOP).code == 0
     assert_restores(SHOP, savepoint)
@@ -625,7 +625,7 @@ def test_sizes_are_the_same_everywhere(capsys: pytest.CaptureFixture[str], tmp_p
     """By the API, the command, metrics, the numbers of doctor, and the page."""
     savepoint = pyspark_savepoint.open(SHOP)
     sizes: dict[tuple[str, str, str], list[int]] = {}
-    for row in savepoint.sizes().rows():
+    for row in savepoint.inspect.sizes().rows():
         if row["note"] is None:
             numbers = sizes.setdefault((row["operator_uid"], row["table"], row["state"] or ""), [0, 0, 0])
             numbers[:] = [numbers[0] + row["entries"], numbers[1] + row["bytes"], max(numbers[2], row["largest"])]
@@ -640,14 +640,14 @@ def test_sizes_are_the_same_everywhere(capsys: pytest.CaptureFixture[str], tmp_p
         assert metrics[PREFIX + name] == {labels: numbers[place] for labels, numbers in sizes.items()}
     surveyed = Surveys(savepoint).sizes
     assert sorted(sizes.values()) == sorted([one.entries, one.bytes, one.largest] for one in surveyed)
-    page = Path(savepoint.report(tmp_path / "page.html")).read_text()
+    page = Path(savepoint.inspect.report(tmp_path / "page.html")).read_text()
     assert "recent_amounts" in page
 
 
 def test_heaviest_keys_are_the_same_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("operator_uid", "table", "state", "key", "key_group", "entries", "bytes", "rank")
     savepoint = pyspark_savepoint.open(SHOP)
-    rows = [tuple(row[name] for name in names) for row in savepoint.heaviest_keys("accounts", top=3).rows()]
+    rows = [tuple(row[name] for name in names) for row in savepoint.inspect.heaviest_keys("accounts", top=3).rows()]
     records = said(capsys, "heaviest", SHOP, "accounts", "--top", 3, "--json").records
     assert len(rows) > 10
     assert sorted(rows, key=repr) == sorted((tuple(row[name] for name in names) for row in records), key=repr)
@@ -662,7 +662,7 @@ def test_what_is_wrong_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]
     largest.write_bytes(largest.read_bytes()[:-20])
     names = ("operator_uid", "table", "state", "subtask", "status", "entries", "bytes")
     for path, wrong in ((SHOP, False), (damaged, True)):
-        rows = [tuple(row[name] for name in names) for row in pyspark_savepoint.open(path).verify().rows()]
+        rows = [tuple(row[name] for name in names) for row in pyspark_savepoint.open(path).inspect.verify().rows()]
         done = said(capsys, "verify", path, "--all", "--json")
         assert sorted(rows, key=repr) == sorted((tuple(row[name] for name in names) for row in done.records), key=repr)
         assert ("error" in {row[names.index("status")] for row in rows}, done.code) == (wrong, int(wrong))

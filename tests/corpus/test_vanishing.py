@@ -89,7 +89,7 @@ def test_a_held_checkpoint_outlives_its_job(corpus: Path, tmp_path: Path, name: 
     shutil.move(tmp_path / "held", tmp_path / "moved")
     assert held(tmp_path / "moved") == expected
     assert not vacuum(str(tmp_path / "moved"), 0)
-    assert {row["status"] for row in pyspark_savepoint.open(tmp_path / "moved").verify().rows()} == {"ok"}
+    assert {row["status"] for row in pyspark_savepoint.open(tmp_path / "moved").inspect.verify().rows()} == {"ok"}
 
 
 def test_what_cannot_be_linked_is_copied(checkpoints: Path, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def check(folder: Path, found: dict[str, Any]) -> None:
         table = savepoint.keyed_state("op").to_arrow()
         rows = sorted(zip(*(table.column(column).to_pylist() for column in ("key", "n")), strict=True))
         assert rows == [(key, 2 * key) for key in range(20000)], name
-        reports = savepoint.verify().to_arrow().to_pylist()
+        reports = savepoint.inspect.verify().to_arrow().to_pylist()
         assert reports, name
         assert [report for report in reports if report["status"] != "ok"] == [], name
         files = sorted(path.name for path in (folder / name).rglob("*"))

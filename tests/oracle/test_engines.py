@@ -76,7 +76,7 @@ def with_numbers(sp: Savepoint, offsets: dict[tuple[str, int], int], end: int) -
         {"split_id": str(partition + 1), "next": partition * HALF + offset, "to": partition * HALF + end - 1}
         for (_, partition), offset in offsets.items()
     ]
-    return sp.with_source("numbers", rows, connector="number_sequence")
+    return sp.sources.with_source("numbers", rows, connector="number_sequence")
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ def test_a_kafka_source_goes_on_where_a_query_stopped(tmp_path: Path) -> None:
     stopped = {("orders", 0): 37, ("orders", 1): 62, ("orders", 2): 78, ("clicks", 0): 44, ("clicks", 1): 127}
     counted = {f"{topic}-{partition}": 30 for topic, partition in stopped}
     rows = pa.table({"key": list(counted), "count": list(counted.values())})
-    start = pyspark_savepoint.create().with_source("orders", stopped, connector_version=RELEASE)
+    start = pyspark_savepoint.create().sources.with_source("orders", stopped, connector_version=RELEASE)
     written = start.with_operator("counts", rows, key="key").write(tmp_path / "savepoint")
     with broker() as servers:
         job = KafkaJob(newest_version(), given_connector(), servers, tmp_path)
@@ -274,5 +274,5 @@ def test_a_kafka_source_goes_on_where_a_query_stopped(tmp_path: Path) -> None:
         }
         saved, counts = job.save("saved", 300)
     # Each partition was read from its beginning, so that the count of its records is its next offset.
-    offsets = pyspark_savepoint.open(saved.path).offsets("orders").to_arrow().to_pylist()
+    offsets = pyspark_savepoint.open(saved.path).sources.offsets("orders").to_arrow().to_pylist()
     assert {f"{row['stream']}-{row['partition']}": row["offset"] for row in offsets if row["offset"]} == counts

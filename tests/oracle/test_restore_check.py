@@ -319,6 +319,6 @@ def test_uids_that_are_assigned_restore(
     case = next(case for case in cases if case.name.startswith("without uids, a uid given"))
     graph = graph_of(case.job)
     written = FluentSavepoint.load(spark, str(case.snapshot)).assign_uids(graph).write(str(tmp_path / "savepoint"))
-    assert {row.verdict for row in written.check_restore(graph).collect()} == {"restores"}
+    assert {row.verdict for row in written.job(graph).check_restore().collect()} == {"restores"}
     job = {**case.job, "restore": str(tmp_path / "savepoint")}
     assert evolve(flink_version, tmp_path / "work", [job]) == [{"ok": True}]

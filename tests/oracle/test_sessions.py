@@ -93,8 +93,8 @@ def test_sessions_that_tables_wrote_are_emitted(flink_version: str, tmp_path: Pa
             new = write(new.with_operator(uid), old, uid).with_timers(uid, old.timers(uid), types_from=f"{path}#{uid}")
         paths[name] = str(tmp_path / name.replace(" ", "-"))
         made = new.write(paths[name], flink_version=release)
-        assert {row["status"] for row in made.verify().to_arrow().to_pylist()} == {"ok"}
-        assert not [row for row in made.doctor().rows() if row["check"] == "incomplete-state"]
+        assert {row["status"] for row in made.inspect.verify().to_arrow().to_pylist()} == {"ok"}
+        assert not [row for row in made.inspect.doctor().rows() if row["check"] == "incomplete-state"]
 
     more = tmp_path / "more"
     arguments = [f"--from={WRITTEN}", f"--count={MORE}", f"--snapshots={','.join([path, *paths.values()])}"]

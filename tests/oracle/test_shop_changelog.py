@@ -138,7 +138,9 @@ def test_compressed_changelogs_are_carried_over(shop: Generated, tmp_path: Path)
     for name, differing in (("copy", 0), ("held", 0), ("renamed", 2)):
         carried = Snapshot.open(str(tmp_path / name))
         assert {handle.state_size for handle in carried.metadata.changelogs} == sizes
-        assert [row for row in pyspark_savepoint.open(tmp_path / name).verify().rows() if row["status"] != "ok"] == []
+        assert [
+            row for row in pyspark_savepoint.open(tmp_path / name).inspect.verify().rows() if row["status"] != "ok"
+        ] == []
         compared = list(base.diff(tmp_path / name).rows())
         assert len(compared) == 15 + differing // 2
         assert len([row for row in compared if row["added"] or row["removed"] or row["changed"]]) == differing

@@ -69,7 +69,7 @@ def test_numbers_go_on_where_they_should(flink_version: str, corpus: Path, tmp_p
 
     opened_alone = pyspark_savepoint.open(savepoint.path)
     with pytest.warns(SavepointWarning, match="read again"):
-        written = opened_alone.with_offsets(offsets={"1": 60, "2": 395}).write(tmp_path / "moved")
+        written = opened_alone.sources.with_offsets(offsets={"1": 60, "2": 395}).write(tmp_path / "moved")
     changed["moved, by a savepoint of its own"] = (source.written(), [*range(60, 200), *range(395, 400)])
     snapshots.append(Path(written.path).as_uri())
     run(

@@ -211,23 +211,16 @@ REFERENCE = Chapter(
                     "with_max_parallelism",
                 ),
                 _names("Erase a person", SAVEPOINT, "erase verify_erasure"),
+                _names("Sources: sp.sources", f"{PACKAGE}.api.sources", "Sources", "all"),
+                _names("Sinks: sp.sinks", f"{PACKAGE}.api.sinks", "Sinks", "all"),
+                _names("Look inside: sp.inspect", f"{PACKAGE}.api.inspection", "Inspection", "all"),
+                _names("A job: sp.job(job)", f"{PACKAGE}.api.jobs", "JobRestore", "all"),
+                _names("The families of verbs", SAVEPOINT, "inspect sources sinks job"),
+                _names("Find and compare", SAVEPOINT, "find_keys losses salvage diff changes"),
                 _names(
-                    "Sources and sinks",
+                    "Operator ids, upgrades",
                     SAVEPOINT,
-                    "offsets with_offsets with_source add_splits remove_splits start_over migrate_source "
-                    "with_coordinator_state remove_committables mark_committables clear_in_flight",
-                ),
-                _names(
-                    "Look inside and compare",
-                    SAVEPOINT,
-                    "sizes heaviest_keys find_keys ttl_ages verify losses salvage doctor report plot diff changes "
-                    "check_hash_code",
-                ),
-                _names(
-                    "Restores, operator ids, upgrades",
-                    SAVEPOINT,
-                    "check_restore check_evolution restore_plan operator_at assign_uid assign_uids check_migration "
-                    "migrate evolve catch_up",
+                    "assign_uid assign_uids with_coordinator_state check_migration migrate check_evolution evolve catch_up",
                 ),
                 _names(
                     "User functions that read, names of FLIP-43",

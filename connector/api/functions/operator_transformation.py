@@ -224,7 +224,7 @@ class OneInputTransformation(StateTransformation, Generic[T]):
                 columns.
             key_group: The column with the key group of each row, for keys whose hash only the job's code can compute.
             hash_code: For such keys, in place of a column, a function that returns ``hashCode()`` of a key in Java. A
-                key of several columns is a Row. :meth:`Savepoint.check_hash_code` tests it on keys of a savepoint.
+                key of several columns is a Row. :meth:`Inspection.check_hash_code` tests it on keys of a savepoint.
 
         Returns:
             The transformation with a key.

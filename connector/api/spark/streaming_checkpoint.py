@@ -326,7 +326,7 @@ class StreamingCheckpoint:
 
         Example::
 
-            Savepoint.create(spark).with_source("orders-source", query.offsets())
+            Savepoint.create(spark).sources.with_source("orders-source", query.offsets())
 
         """
         known = {name: partitions_of(logged) for name, logged in self.sources.items() if logged is not None}
@@ -611,7 +611,7 @@ def savepoint_from_streaming(
     sources = {source_uid: None} if isinstance(source_uid, str) else source_uid or {}
     _expect_mapping("source_uid", sources, 'source_uid="orders-source", or {"orders-source": 0}')
     for source, of in sources.items():
-        sp = sp.with_source(source, query.offsets(of), connector_version=connector_version)
+        sp = sp.sources.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
     # Of several operators the savepoint that gets this one may have the sources already.
     named = {str(of) for of in sources.values()}

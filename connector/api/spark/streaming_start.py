@@ -132,7 +132,7 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
         spark.readStream.format("kafka").option("startingOffsets", pyspark_savepoint.starting_offsets(sp))
 
     """
-    rows = sp.offsets(uid).collect()
+    rows = sp.sources.offsets(uid).collect()
     files = [] if {row["connector"] for row in rows} - {FILE} else _processed_files(sp, uid)
     positions: list[Any] = [*rows, *files]
     sources = sorted({row["operator_uid"] or row["operator_uid_hash"] for row in positions})
@@ -163,7 +163,7 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
                     operator=sources[0],
                     expected=f"an offset, {' or '.join(MARKERS)}",
                     found=f"{row['stream']}-{row['partition']}: {row['position']}",
-                    remedy="give it one first: sp.with_offsets(...)",
+                    remedy="give it one first: sp.sources.with_offsets(...)",
                 )
         streams.setdefault(row["stream"], {})[row["partition"]] = row["position"] if position is None else position
     return json.dumps(streams, separators=(",", ":"))

@@ -66,7 +66,7 @@ def key_by(
             time.
         hash_code: For keys whose hash only the job's code can compute: a function of a key (a Row of several columns)
             that returns its ``hashCode()`` in Java. The result then has column ``key_group``, for option ``keyGroup``
-            of the write. :meth:`Savepoint.check_hash_code` tests the function on keys of a savepoint.
+            of the write. :meth:`Inspection.check_hash_code` tests the function on keys of a savepoint.
         **options: Options of the write that determine the key's type: ``types``, ``types_from``, ``inferred_by``,
             ``key_group``.
 

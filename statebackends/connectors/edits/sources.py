@@ -197,7 +197,7 @@ def without_rows(source: SourceState, rows: Sequence[Row]) -> Edited:
             "rows that name no split cannot be removed from the state of the source",
             operator=source.label,
             expected=f"rows with {', '.join(columns)}",
-            remedy="start_over(uid) removes all state of the source, and has it begin where the job's settings say",
+            remedy="sources.start_over(uid) removes all its state, and it begins where the job's settings say",
         )
     edited = Edited(source)
     if keys:
@@ -217,7 +217,7 @@ def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorSt
             "a consumer with union state starts by its settings only if its operator is not restored",
             operator=operator.label,
             remedy="remove_operator(uid), which leaves the source without state; or "
-            "with_offsets(uid, reset='earliest')",
+            "sources.with_offsets(uid, reset='earliest')",
         )
     if operator.coordinator_state is not None:
         try:

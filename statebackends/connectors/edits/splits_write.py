@@ -139,7 +139,7 @@ class SplitsWrite:
                 f"an overwrite needs a row for every split, and there is none for {'-'.join(map(str, gone[0]))}",
                 operator=source.label,
                 remedy="mode append changes only splits with rows; with option drop = '*' splits without a row are "
-                "never read again; remove_splits(uid, splits, forget=True) forgets them",
+                "never read again; sources.remove_splits(uid, splits, forget=True) forgets them",
             )
         edited = with_offsets(source, {key: row for key, row in rows.items() if key in known})
         new = [row for key, row in rows.items() if key not in known]

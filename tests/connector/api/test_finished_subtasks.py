@@ -55,7 +55,7 @@ def test_edits_keep_what_has_finished(base: LocalSavepoint, tmp_path: Path) -> N
         "list": base.with_list_state("kept", "other", numbers(4)),
         "keys": base.remove_keys("sums", ["k1"]),
         "groups": base.with_max_parallelism(256),
-        "started over": base.start_over("numbers"),
+        "started over": base.sources.start_over("numbers"),
     }
     for name, edited in edits.items():
         edited.write(tmp_path / name)
@@ -129,6 +129,6 @@ def test_a_finished_operator_gets_no_state(base: LocalSavepoint, tmp_path: Path)
     with pytest.raises(UnsupportedStateError, match="the operator has finished"):
         ended.with_list_state("kept", "numbers", numbers(1)).write(tmp_path / "no")
     with pytest.raises(UnsupportedStateError, match="the operator has finished"):
-        ended.start_over("numbers")
+        ended.sources.start_over("numbers")
     assert not (tmp_path / "no").exists()
     assert json.loads(json.dumps(finished(ended.write(tmp_path / "copy").path))) == finished(tmp_path / "whole")

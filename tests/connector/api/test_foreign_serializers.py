@@ -72,7 +72,7 @@ def test_unknown_states_are_carried_over_byte_for_byte(foreign: Path, tmp_path: 
     assert {row["state"] for row in new.states().rows() if row["operator_uid"] == "listed"} == {
         "adapter", "bytes", "large",
     }  # fmt: skip
-    assert [row for row in new.verify().rows() if row["status"] != "ok"] == []
+    assert [row for row in new.inspect.verify().rows() if row["status"] != "ok"] == []
 
 
 def test_values_without_lengths_hide_what_follows_them(foreign: Path) -> None:

@@ -222,11 +222,11 @@ def test_keys_of_another_type_are_refused_beside_those_that_are_there(corpus: Pa
 
 def test_the_doctor_and_the_restore_check_give_tables(shop: Path) -> None:
     base = pyspark_savepoint.open(shop)
-    findings = base.doctor("size=1KB").to_arrow()
+    findings = base.inspect.doctor("size=1KB").to_arrow()
     assert findings.column_names == ["check", "severity", "evidence", "remedy", "operator", "state"]
     assert findings.num_rows
-    assert set(base.check_restore(base).to_arrow().column("verdict").to_pylist()) == {"restores"}
-    assert base.restore_plan(base).to_arrow().num_rows
+    assert set(base.job(base).check_restore().to_arrow().column("verdict").to_pylist()) == {"restores"}
+    assert base.job(base).restore_plan().to_arrow().num_rows
 
 
 def test_operators_of_a_plan_get_uids(shop: Path, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_sources_are_rewound(corpus: Path, tmp_path: Path) -> None:
         return {(row["topic"], row["partition"]): row["offset"] for row in savepoint.table("splits").rows()}
 
     with pytest.warns(SavepointWarning, match="records are read again"):
-        rewound = base.with_offsets("source", {("orders", 1): 10}).write(tmp_path / "new")
+        rewound = base.sources.with_offsets("source", {("orders", 1): 10}).write(tmp_path / "new")
     assert offsets(rewound) == offsets(base) | {("orders", 1): 10}
 
 
@@ -251,22 +251,22 @@ def test_a_new_source_continues_at_given_positions(tmp_path: Path) -> None:
     numbers = [{"split_id": "1", "next": 5, "to": 99}, {"split_id": "2", "next": 105, "to": 199}]
     new = (
         pyspark_savepoint.create()
-        .with_source("orders", {("orders", 0): 1200, ("orders", 10): "earliest"}, connector_version="5.0.0")
-        .with_source("numbers", numbers, connector="number_sequence")
+        .sources.with_source("orders", {("orders", 0): 1200, ("orders", 10): "earliest"}, connector_version="5.0.0")
+        .sources.with_source("numbers", numbers, connector="number_sequence")
     )
-    written = new.with_offsets("orders", {("orders", 0): 1300}).write(tmp_path / "new")
-    positions = {(row["stream"], row["partition"]): row["position"] for row in written.offsets().rows()}
+    written = new.sources.with_offsets("orders", {("orders", 0): 1300}).write(tmp_path / "new")
+    positions = {(row["stream"], row["partition"]): row["position"] for row in written.sources.offsets().rows()}
     assert positions == {
         ("orders", "0"): "1300", ("orders", "10"): "earliest",
         ("number_sequence", "1"): "5", ("number_sequence", "2"): "105",
     }  # fmt: skip
-    again = written.with_source("clicks", pa.table({"topic": ["c"], "partition": [3], "offset": [7]}))
-    assert len(list(again.write(tmp_path / "again").offsets().rows())) == 5
+    again = written.sources.with_source("clicks", pa.table({"topic": ["c"], "partition": [3], "offset": [7]}))
+    assert len(list(again.write(tmp_path / "again").sources.offsets().rows())) == 5
     with pytest.raises(StateExistsError):
-        written.with_source("orders", {})
+        written.sources.with_source("orders", {})
     for wrong in ({"orders": 5}, {("orders", 0): None}, {("orders", 0): -7}, [{"topic": "a", "offset": 1}]):
         with pytest.raises(OptionError):
-            pyspark_savepoint.create().with_source("orders", wrong)
+            pyspark_savepoint.create().sources.with_source("orders", wrong)
 
 
 def test_nothing_needs_pyspark(shop: Path, tmp_path: Path) -> None:

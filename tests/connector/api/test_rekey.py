@@ -66,7 +66,7 @@ def test_entries_come_back_byte_for_byte(backend: str, tmp_path: Path) -> None:
         new = pa.array([f"key {place}" * (place % 40 + 1) for place in range(len(old))])
         there = base.rekey(uid, pa.table({"key": old, "new_key": new}), types={"key": "STRING"})
         written = there.write(tmp_path / f"there-{number}")
-        assert {row["status"] for row in written.verify().rows()} == {"ok"}
+        assert {row["status"] for row in written.inspect.verify().rows()} == {"ok"}
         assert keys_of(written, uid).to_pylist() != old.to_pylist()  # type: ignore[union-attr]
         same = f"{base.path}#{uid.operator_id}"
         back = written.rekey(uid, pa.table({"key": new, "new_key": old}), types_from=same, allow_outside=True)
@@ -320,7 +320,7 @@ def test_keys_that_rows_have(join: LocalSavepoint, tmp_path: Path) -> None:
     for row in new.keyed_state(uid).rows():
         assert {of_row("left", one[0]) for one in row["left-records"] or ()} <= {row["key"]["f0"]}
         assert row["right-records"] is None or row["right-records"]["f1"] == row["key"]["f0"]
-    assert {row["status"] for row in new.verify().rows()} == {"ok"}
+    assert {row["status"] for row in new.inspect.verify().rows()} == {"ok"}
 
 
 def all_one(batch: pa.RecordBatch) -> pa.Array:
@@ -372,4 +372,4 @@ def test_max_parallelism_and_keys_change_in_either_order(shop: Path, tmp_path: P
         )
         assert others == [one, one]
     assert {operator.max_parallelism for operator in written[1].plan.operators} == {512}
-    assert {row["status"] for row in written[1].verify().rows()} == {"ok"}
+    assert {row["status"] for row in written[1].inspect.verify().rows()} == {"ok"}

@@ -72,7 +72,7 @@ def test_a_missing_file_loses_its_key_groups(damaged: Path, tmp_path: Path) -> N
     want = {key for key in range(KEYS) if key_group(key) not in lost_groups}
     assert 0 < len(want) < KEYS
     assert rows_of(new) == {key: expected(key) for key in want}
-    assert [row for row in new.verify().rows() if row["status"] == "error"] == []
+    assert [row for row in new.inspect.verify().rows() if row["status"] == "error"] == []
     assert {row["value"] for row in new.operator_state("listed", "longs").rows()} == {*range(200)}
 
 
@@ -178,7 +178,7 @@ def test_verify_says_a_missing_table_file_once(tmp_path: Path) -> None:
     (metadata,) = folder.rglob("_metadata")
     min((folder / "shared").iterdir(), key=lambda file: file.stat().st_size).unlink()
     sp = pyspark_savepoint.open(metadata.parent, allow_outside=True)
-    (error,) = (row for row in sp.verify().rows() if row["status"] == "error")
+    (error,) = (row for row in sp.inspect.verify().rows() if row["status"] == "error")
     assert (error["table"], error["state"], error["subtask"]) == ("keyed_state", "weight", 0)
     assert "000014.sst of column family 'weight': key groups 7 to 127, keys 000000000000000400 to" in error["note"]
     (loss,) = sp.losses().rows()

@@ -49,7 +49,7 @@ def test_both_windows_are_written(ops: LocalSavepoint, new: LocalSavepoint, tmp_
 
     assert by_key(made, "new", include_state_window=True) == by_key(ops, SESSIONS, include_state_window=True)
     assert made.keyed_state("new").to_arrow().sort_by("key") == ops.keyed_state(SESSIONS).to_arrow().sort_by("key")
-    assert {row["status"] for row in made.verify().rows()} == {"ok"}
+    assert {row["status"] for row in made.inspect.verify().rows()} == {"ok"}
 
 
 @pytest.mark.parametrize("types", [True, False])
@@ -96,7 +96,7 @@ def test_windows_without_timers_are_refused(ops: LocalSavepoint, new: LocalSavep
     assert not (tmp_path / "no").exists()
     none = ops.timers(plain).to_arrow().slice(0, 0)
     made = new.with_window_state("new", rows).with_timers("new", none).write(tmp_path / "new", flink_version="1.20")
-    assert {row["status"] for row in made.verify().rows()} == {"ok"}
+    assert {row["status"] for row in made.inspect.verify().rows()} == {"ok"}
 
 
 def test_sessions_are_not_left_without_their_names(ops: LocalSavepoint, tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ def lost_sessions(ops: LocalSavepoint, path: Path) -> LocalSavepoint:
 def test_sessions_that_no_state_names_are_found(ops: LocalSavepoint, tmp_path: Path) -> None:
     lost = lost_sessions(ops, tmp_path / "lost")
 
-    (row,) = [row for row in lost.verify().rows() if row["status"] != "ok"]
+    (row,) = [row for row in lost.inspect.verify().rows() if row["status"] != "ok"]
     assert (row["status"], row["table"], row["state"]) == ("warning", "window_state", CONTENTS)
     assert "windows of different lengths overlap, as sessions do" in row["note"]
-    (finding,) = [row for row in lost.doctor().rows() if row["check"] == "incomplete-state"]
+    (finding,) = [row for row in lost.inspect.doctor().rows() if row["check"] == "incomplete-state"]
     assert (finding["severity"], finding["operator"], finding["state"]) == ("error", "new", CONTENTS)
 
 
@@ -160,10 +160,10 @@ def test_contents_under_windows_of_no_session_are_found(ops: LocalSavepoint, tmp
     sessions = ops.keyed_state(SESSIONS).to_arrow()
     emptied = ops.with_state(SESSIONS, MAPPING, sessions.slice(0, 5)).write(tmp_path / "new")
 
-    lost = [row for row in emptied.verify().rows() if row["status"] != "ok"]
+    lost = [row for row in emptied.inspect.verify().rows() if row["status"] != "ok"]
     assert sum(row["entries"] for row in lost) == 10
     assert all("no session of 'merging-window-set'" in row["note"] for row in lost)
-    assert [row["check"] for row in emptied.doctor().rows()].count("incomplete-state") >= 1
+    assert [row["check"] for row in emptied.inspect.doctor().rows()].count("incomplete-state") >= 1
 
 
 @pytest.mark.parametrize("kept", ["left-records", "right-records"])

@@ -31,7 +31,7 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.diff(sp, "accounts", state=["total"]), "a state must be given by its name"),  # type: ignore[arg-type]
     (lambda sp: sp.write("/nope", portable="no"), "'portable' of write.. is true or false"),  # type: ignore[arg-type]
     (
-        lambda sp: sp.clear_in_flight("accounts", lose_data="no"),  # type: ignore[arg-type]
+        lambda sp: sp.sinks.clear_in_flight("accounts", lose_data="no"),  # type: ignore[arg-type]
         "'lose_data' of clear_in_flight.. is true or false",
     ),
     (lambda sp: sp.write("/nope", flink_version=1.20), "a Flink release must be given as text"),  # type: ignore[arg-type]
@@ -39,8 +39,8 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda _: open_savepoint(SHOP, table="timers"), "it chooses one table"),  # type: ignore[call-arg]
     (lambda sp: sp.with_coordinator_state("orders-source", "x"), "must be given as bytes"),  # type: ignore[arg-type]
     (lambda sp: sp.assign_uids(["a"]), "uids must be given by uid hash"),  # type: ignore[arg-type]
-    (lambda sp: sp.operator_at("graph", "name"), "must be given as its stream graph"),  # type: ignore[arg-type]
-    (lambda sp: sp.check_restore(None), "this is not the description of a job"),  # type: ignore[arg-type]
+    (lambda sp: sp.job("graph").operator_at("name"), "must be given as its stream graph"),  # type: ignore[arg-type]
+    (lambda sp: sp.job(None).check_restore(), "this is not the description of a job"),  # type: ignore[arg-type]
     (
         lambda sp: sp.with_operator("x", pa.table([[1], [1], [2]], names=["id", "n", "n"]), key="id"),
         "several columns have the same name",
@@ -58,7 +58,7 @@ WRONG: list[tuple[Callable[[LocalSavepoint], object], str]] = [
     (lambda sp: sp.with_state("accounts", name="total", rows=ROW), "no argument 'name'\n  to do: it is 'state' now"),  # type: ignore[call-arg]
     (lambda sp: sp.with_timers("accounts", df=ROW), "no argument 'df'\n  to do: it is 'rows' now"),  # type: ignore[call-arg]
     (lambda sp: sp.migrate(flink="2.3"), "no argument 'flink'\n  to do: it is 'flink_version' now"),  # type: ignore[call-arg]
-    (lambda sp: sp.with_offsets(to="latest"), "no argument 'to'\n  to do: it is 'reset' now"),  # type: ignore[call-arg]
+    (lambda sp: sp.sources.with_offsets(to="latest"), "no argument 'to'\n  to do: it is 'reset' now"),  # type: ignore[call-arg]
     (lambda sp: sp.remove_state("accounts", nme="x"), "no argument 'nme'"),  # type: ignore[call-arg]
     (lambda sp: sp.with_list_state("accounts", "s", VALUES, max_parallelism=8), "'max_parallelism' differs"),
     (lambda sp: sp.with_list_state("accounts", "s", VALUES, compression="snappy"), "is never compressed"),  # type: ignore[call-arg]

@@ -192,8 +192,8 @@ def test_the_exit_code_is_by_severity(run: Run, shop: Path, tmp_path: Path) -> N
 
 def test_budgets_are_a_text_or_a_mapping(shop: Path) -> None:
     sp = pyspark_savepoint.open(shop)
-    rows = list(sp.doctor({"size": 1000, "ttl_age": "1s"}).rows())
-    assert rows == list(sp.doctor("size=1000,ttl-age=1s").rows())
+    rows = list(sp.inspect.doctor({"size": 1000, "ttl_age": "1s"}).rows())
+    assert rows == list(sp.inspect.doctor("size=1000,ttl-age=1s").rows())
     assert [row["check"] for row in rows if row["check"] == "size"] == ["size"]
     for budgets, match in (
         ({"sise": 3}, "no budget 'sise'"),
@@ -201,4 +201,4 @@ def test_budgets_are_a_text_or_a_mapping(shop: Path) -> None:
         (5, "or a mapping"),
     ):
         with pytest.raises(OptionError, match=match):
-            sp.doctor(budgets)  # type: ignore[arg-type]
+            sp.inspect.doctor(budgets)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def parsed(text: str) -> dict[str, dict[tuple[str, ...], float]]:
 def test_states_have_the_numbers_of_sizes(run: Run, shop: Path) -> None:
     found = parsed(run("metrics", shop).out)
     expected: dict[tuple[str, ...], list[int]] = {}
-    for row in pyspark_savepoint.open(shop).sizes().rows():
+    for row in pyspark_savepoint.open(shop).inspect.sizes().rows():
         if row["note"] is None:
             numbers = expected.setdefault((row["operator_uid"], row["table"], row["state"] or ""), [0, 0, 0])
             numbers[0] += row["entries"]

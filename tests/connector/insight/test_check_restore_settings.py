@@ -21,7 +21,7 @@ def sp(shop: Path) -> LocalSavepoint:
 
 
 def verdict(sp: LocalSavepoint, job: Any, **settings: Any) -> str:
-    (row,) = (row for row in sp.check_restore(job, **settings).rows() if row["operator_uid"] == "accounts")
+    (row,) = (row for row in sp.job(job).check_restore(**settings).rows() if row["operator_uid"] == "accounts")
     return str(row["verdict"])
 
 
@@ -42,11 +42,11 @@ def test_settings_of_a_savepoint(sp: LocalSavepoint, tmp_path: Path) -> None:
 
 def test_former_and_mistaken_names(sp: LocalSavepoint) -> None:
     with pytest.raises(OptionError, match="it is 'classes' now"):
-        sp.check_restore(JOB, types_from="job.jar")  # type: ignore[call-arg]
+        sp.job(JOB).check_restore(types_from="job.jar")  # type: ignore[call-arg]
     with pytest.raises(OptionError, match=r"java_classes=\[...\] in Python"):
-        sp.check_restore(JOB, classes=CLASSES)
+        sp.job(JOB).check_restore(classes=CLASSES)
     with pytest.raises(OptionError, match="java_classes"):
-        sp.check_restore(JOB, java_class=CLASSES)  # type: ignore[call-arg]
+        sp.job(JOB).check_restore(java_class=CLASSES)  # type: ignore[call-arg]
 
 
 def test_timers_that_are_there(sp: LocalSavepoint, corpus: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Pages:
         """Open the report of a snapshot, made at the first use of its name, and return what is below a heading."""
         path = self.room / f"{name}.html"
         if not path.exists():
-            snapshot.report(path, **asked)
+            snapshot.inspect.report(path, **asked)
         self.browser.open(path, self.width)
         return Seen(**self.browser.run(f"{SEEN}({heading!r})"))
 
@@ -117,7 +117,7 @@ def pages(request: pytest.FixtureRequest, room: Path, corpus: Path, browser: Pag
 
 def bytes_of_states(snapshot: LocalSavepoint) -> Counter[tuple[str, str]]:
     sizes: Counter[tuple[str, str]] = Counter()
-    for row in snapshot.sizes().rows():
+    for row in snapshot.inspect.sizes().rows():
         sizes[row["operator_uid"], row["state"] or row["table"]] += row["bytes"]
     return sizes
 
@@ -133,7 +133,7 @@ def test_which_state_grows(pages: Pages) -> None:
 
 def test_which_key_group_and_which_subtask_is_heavy_and_at_other_parallelisms(pages: Pages) -> None:
     groups: Counter[int] = Counter()
-    for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows():
+    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts").rows():
         groups[row["key_group"]] += row["bytes"]
     ((worst, most),) = groups.most_common(1)
     seen = pages.of_shop("Key groups and subtasks")
@@ -177,12 +177,12 @@ def test_is_a_timer_late(pages: Pages) -> None:
 def test_which_partition_of_a_source_is_behind(pages: Pages, tmp_path: Path) -> None:
     folder = next((pages.corpus / "connectors" / "1.20.5-kafka-v3.4.0").glob("savepoint-*"))
     older = pyspark_savepoint.open(folder)
-    rows: list[dict[str, Any]] = older.offsets().to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = older.sources.offsets().to_arrow().to_pylist()
     slow = {"stream": "clicks", "partition": "1"}
     offsets = {
         (row["stream"], row["partition"]): row["offset"] + (3 if slow.items() <= row.items() else 1000) for row in rows
     }
-    newer = older.with_offsets(None, offsets).write(tmp_path / "newer")
+    newer = older.sources.with_offsets(None, offsets).write(tmp_path / "newer")
     seen = pages.seen(f"kafka-{pages.width}", "Sources", newer, since=folder)
     assert "0 did not move since the older snapshot; the slowest is " in seen.line
     assert " / clicks 1: 3 in " in seen.line
@@ -198,7 +198,7 @@ def test_which_partition_of_a_source_is_behind(pages: Pages, tmp_path: Path) -> 
 def test_would_the_new_job_restore_it_and_why_not(pages: Pages, tmp_path: Path) -> None:
     shop = pyspark_savepoint.open(SHOP)
     job = shop.remove_operator("accounts").write(tmp_path / "job")
-    verdicts: list[dict[str, Any]] = shop.check_restore(job).to_arrow().to_pylist()
+    verdicts: list[dict[str, Any]] = shop.job(job).check_restore().to_arrow().to_pylist()
     found = next(row for row in verdicts if row["operator_uid"] == "accounts")
     seen = pages.seen(f"restore-{pages.width}", "Would the job restore it?", shop, job=job)
     assert seen.line == f"verdict: {found['verdict']}; accounts: {found['reasons'][0]}"
@@ -226,7 +226,7 @@ def test_what_has_changed_since_yesterday(pages: Pages) -> None:
 
 
 def test_is_the_time_to_live_doing_its_work(pages: Pages) -> None:
-    rows = [row for row in pyspark_savepoint.open(SHOP).ttl_ages().rows() if row["units"]]
+    rows = [row for row in pyspark_savepoint.open(SHOP).inspect.ttl_ages().rows() if row["units"]]
     oldest = max(row["from_seconds"] for row in rows)
     entries = sum(row["units"] for row in rows if row["from_seconds"] == oldest)
     seen = pages.of_shop("Ages of state with a time to live")

@@ -42,14 +42,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def of_shop(room: Path) -> Path:
     shop = pyspark_savepoint.open(SHOP)
-    return Path(shop.report(room / "shop.html", since=SHOP, job=shop, flink_version="1.20"))
+    return Path(shop.inspect.report(room / "shop.html", since=SHOP, job=shop, flink_version="1.20"))
 
 
 @pytest.fixture(scope="module")
 def of_history(room: Path, corpus: Path) -> Path:
     folder = next((corpus / "history" / "2.3.0-rocksdb-incr" / "checkpoints").glob("*"))
     newest = pyspark_savepoint.open(folder, version_as_of="latest", allow_outside=True)
-    return Path(newest.report(room / "history.html", folder=folder, last=5))
+    return Path(newest.inspect.report(room / "history.html", folder=folder, last=5))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def of_hostile(room: Path) -> Path:
     own = OpaqueSerializer(f"com.shop.{HOSTILE}", 1, b"payload")
     states = [state(HOSTILE, "VALUE", "LONG"), state("b" + HOSTILE, "VALUE", own)]
     with made(snapshot(operator(keyed_subtask(states, (1, 2)), HOSTILE, name=HOSTILE + "!"))) as (path, _):
-        return Path(pyspark_savepoint.open(path).report(room / "hostile.html", show_keys=True))
+        return Path(pyspark_savepoint.open(path).inspect.report(room / "hostile.html", show_keys=True))
 
 
 class Read(HTMLParser):
@@ -100,11 +100,11 @@ def test_sections_and_numbers(of_shop: Path) -> None:
     page = Read(of_shop)
     assert page.sections == [*ALWAYS, "since", "restore", "migration"]
     sizes = {(row[0], row[1]): row for row in page.rows["sizes-1"] if row}
-    rows = [row for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows() if row["state"] == "total"]
+    rows = [row for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts").rows() if row["state"] == "total"]
     assert sizes["accounts", "total"][4] == f"{sum(row['entries'] for row in rows):,}"
     skew = next(row for row in page.rows["skew-1"] if row and row[0] == "accounts")
     groups: dict[int, int] = {}
-    for row in pyspark_savepoint.open(SHOP).sizes("accounts").rows():
+    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts").rows():
         groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
     assert skew[2] == f"{max(groups.values()) * len(groups) / sum(groups.values()):.2f}"
     assert len(page.rows["types-1"]) == 1 + pyspark_savepoint.open(SHOP).states().to_arrow().num_rows
@@ -135,7 +135,7 @@ def test_of_snapshots_of_one_id_and_older_ones_that_are_not_compared(tmp_path: P
         last = (
             pyspark_savepoint.create().with_operator("a", rows, key="id").write(tmp_path / "folder" / f"sp-{number:02}")
         )
-    page = Read(Path(last.report(tmp_path / "a.html", folder=tmp_path / "folder")))
+    page = Read(Path(last.inspect.report(tmp_path / "a.html", folder=tmp_path / "folder")))
     assert len(page.rows["growth-1"]) == 1 + MOST_COMPARED + 3
     changes = [row for row in page.rows["changes-1"] if row]
     assert [row[0] for row in changes] == [f"0.{MOST_COMPARED + 3 - place}" for place in range(MOST_COMPARED)]
@@ -146,7 +146,7 @@ def test_of_snapshots_of_one_id_and_older_ones_that_are_not_compared(tmp_path: P
 def test_keys_are_shown_only_if_asked(of_shop: Path, tmp_path: Path) -> None:
     hidden = [row[2] for row in Read(of_shop).rows["heaviest-1"] if row]
     assert {word for text in hidden for word in text.split()} == {"(hidden)"}
-    shown = Path(pyspark_savepoint.open(SHOP).report(tmp_path / "shown.html", show_keys=True))
+    shown = Path(pyspark_savepoint.open(SHOP).inspect.report(tmp_path / "shown.html", show_keys=True))
     keys = {row["key"] for row in pyspark_savepoint.open(SHOP).table("heaviest_keys", top=5).rows()}
     shown_keys = [row[:3] for row in Read(shown).rows["heaviest-1"] if row]
     assert {key for operator, _, key in shown_keys if operator == "accounts"} <= keys
@@ -178,9 +178,9 @@ def test_no_address_and_one_policy(of_shop: Path, of_hostile: Path) -> None:
 def test_arguments_that_cannot_be(tmp_path: Path, corpus: Path) -> None:
     sp = pyspark_savepoint.open(SHOP)
     with pytest.raises(OptionError, match="last"):
-        sp.report(tmp_path / "a.html", folder=SHOP, last=1)
+        sp.inspect.report(tmp_path / "a.html", folder=SHOP, last=1)
     with pytest.raises(OptionError, match="does not have the snapshot"):
-        sp.report(tmp_path / "a.html", folder=corpus / "real" / "ops-120")
+        sp.inspect.report(tmp_path / "a.html", folder=corpus / "real" / "ops-120")
     assert not list(tmp_path.iterdir())
 
 
@@ -302,7 +302,7 @@ def test_keyboard_and_screen_readers(page: Page, of_history: Path) -> None:
 )
 def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionError, match=problem):
-        pyspark_savepoint.open(SHOP).report(tmp_path / "report.html", **given)
+        pyspark_savepoint.open(SHOP).inspect.report(tmp_path / "report.html", **given)
     assert not list(tmp_path.iterdir())
 
 
@@ -312,20 +312,20 @@ def test_arguments_without_effect_are_refused(tmp_path: Path, given: dict[str, A
 @pytest.mark.slow("two reports, each of dozens of jobs of Spark")
 def test_tasks_of_spark_count_the_same(spark: SparkSession, room: Path, of_shop: Path, of_history: Path) -> None:
     shop = Savepoint.load(spark, SHOP)
-    pages = [(shop.report(room / "spark.html", since=SHOP, job=shop, flink_version="1.20"), of_shop)]
+    pages = [(shop.inspect.report(room / "spark.html", since=SHOP, job=shop, flink_version="1.20"), of_shop)]
     folder = re.search(r"<dt>path</dt><dd>(.*)/chk-13</dd>", of_history.read_text("utf-8"))
     assert folder is not None
     newest = Savepoint.load(spark, f"{folder[1]}/chk-13", allow_outside=True)
     tracker = spark.sparkContext.statusTracker()
     with_jobs = len(tracker.getJobIdsForGroup())
-    pages.append((newest.report(room / "spark-history.html", folder=folder[1], last=5), of_history))
+    pages.append((newest.inspect.report(room / "spark-history.html", folder=folder[1], last=5), of_history))
     # Of each snapshot the sizes, of each but the first the changes, and tables of the newest.
     assert len(tracker.getJobIdsForGroup()) - with_jobs >= 5 + 4 + 3
     for mine, of_process in pages:
         for one, other in zip(Read(Path(mine)).rows.items(), Read(of_process).rows.items(), strict=True):
             assert one == other
-    assert shop.plot.timers("accounts").axes[0].get_title() == "Timers by time"
-    assert shop.doctor().count() == pyspark_savepoint.open(SHOP).doctor().to_arrow().num_rows
+    assert shop.inspect.plot.timers("accounts").axes[0].get_title() == "Timers by time"
+    assert shop.inspect.doctor().count() == pyspark_savepoint.open(SHOP).inspect.doctor().to_arrow().num_rows
 
 
 @pytest.mark.thorough("pages that are made without Spark")
@@ -334,8 +334,8 @@ def test_a_task_that_fails_is_a_note(spark: SparkSession, tmp_path: Path) -> Non
     shutil.copytree(SHOP, copy)
     largest = max((path for path in copy.iterdir() if path.name != "_metadata"), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-40])
-    text = Path(Savepoint.load(spark, copy).report(tmp_path / "a.html")).read_text("utf-8")
-    plain = Path(pyspark_savepoint.open(copy).report(tmp_path / "b.html")).read_text("utf-8")
+    text = Path(Savepoint.load(spark, copy).inspect.report(tmp_path / "a.html")).read_text("utf-8")
+    plain = Path(pyspark_savepoint.open(copy).inspect.report(tmp_path / "b.html")).read_text("utf-8")
     for page in (text, plain):
         assert "1 of 7 operators cannot be read, with " in page
         assert "What cannot be read" in page
@@ -348,7 +348,7 @@ def test_a_missing_file_is_said_and_hints_are_no_warnings(tmp_path: Path) -> Non
     shutil.copytree(SHOP, broken)
     gone = next(path for path in sorted(broken.iterdir()) if path.name != "_metadata")
     gone.unlink()
-    pyspark_savepoint.open(broken).report(tmp_path / "page.html")
+    pyspark_savepoint.open(broken).inspect.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert f'<p class="note">1 file is not in its folder: {gone.name}. ' in page
     assert "all in its folder" not in page
@@ -359,7 +359,7 @@ def test_a_missing_file_is_said_and_hints_are_no_warnings(tmp_path: Path) -> Non
 def test_emoji_are_shown_as_they_are(tmp_path: Path) -> None:
     name = "\U0001f469\u200d\U0001f680 \u2764\ufe0f \U0001f600"
     with made(snapshot(operator(keyed_subtask([state(name, "VALUE", "LONG")], (1, 2)), name))) as (path, _):
-        pyspark_savepoint.open(path).report(tmp_path / "page.html")
+        pyspark_savepoint.open(path).inspect.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert page.count(name) > 3
     assert not re.search(r"\\u200d|\\ud83d|\\U0001f", page)

@@ -39,7 +39,7 @@ def of_accounts(**changes: Any) -> dict[str, Any]:
 
 
 def verdict(savepoint: LocalSavepoint, job: dict[str, Any]) -> dict[str, Any]:
-    rows = savepoint.check_restore(job, allow_non_restored_state=True).rows()
+    rows = savepoint.job(job).check_restore(allow_non_restored_state=True).rows()
     return next(row for row in rows if row["operator_uid"] == "accounts")
 
 

@@ -621,9 +621,9 @@ def test_a_function_computes_the_hash_that_only_the_job_knows(
         found = written.keyed_state(uid, include_key_group=True).collect()
         assert {row.key_group for row in found} == {key_group_for_hash(hash_code(row.key), 16) for row in found}
         assert all(row.key_group == key_group_for_hash(hash_code(row.key), 16) for row in found)
-        written.check_hash_code(uid, hash_code)
+        written.inspect.check_hash_code(uid, hash_code)
     with pytest.raises(ValueRangeError, match="does not compute the hash that the job computed") as caught:
-        written.check_hash_code("bootstrapped", lambda key: key.value)
+        written.inspect.check_hash_code("bootstrapped", lambda key: key.value)
     assert caught.value.facts["key"].startswith("Row(id=")
     laid_out = key_by(
         pairs.select("pair", "value"), "pair", max_parallelism=16, hash_code=hash_code, types={"key": kind}

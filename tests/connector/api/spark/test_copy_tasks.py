@@ -39,7 +39,7 @@ def test_tasks_copy_what_the_driver_would(spark: SparkSession, tmp_path: Path, m
 
     assert copies(tmp_path / "tasks") == copies(tmp_path / "driver") != []
     written = Savepoint.load(spark, str(tmp_path / "tasks"))
-    assert written.verify().where("status = 'error'").count() == 0
+    assert written.inspect.verify().where("status = 'error'").count() == 0
 
 
 def test_two_attempts_of_a_task_do_not_meet(tmp_path: Path) -> None:

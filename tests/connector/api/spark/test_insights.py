@@ -41,14 +41,14 @@ def savepoint(spark: Any, shop: Path) -> Savepoint:
 
 
 def test_sizes_by_state(savepoint: Savepoint) -> None:
-    found = savepoint.sizes("accounts").groupBy("state").sum("entries", "bytes").collect()
+    found = savepoint.inspect.sizes("accounts").groupBy("state").sum("entries", "bytes").collect()
     by_state = {row["state"]: tuple(row)[1:] for row in found}
     assert by_state["total"] == (200, 3400)
     assert by_state["profile"] == (200, 9169)
 
 
 def test_the_heaviest_keys_of_each_state(savepoint: Savepoint) -> None:
-    found = savepoint.heaviest_keys("accounts", top=3).collect()
+    found = savepoint.inspect.heaviest_keys("accounts", top=3).collect()
     assert {row["state"] for row in found} == {"total", "recent_amounts", "spent_by_currency", "coupon", "profile"}
     profile = [row["bytes"] for row in found if row["state"] == "profile"]
     assert len(profile) == 3
@@ -56,7 +56,7 @@ def test_the_heaviest_keys_of_each_state(savepoint: Savepoint) -> None:
 
 
 def test_ages_are_counted_over_all_key_groups(savepoint: Savepoint) -> None:
-    found = savepoint.ttl_ages().where("units is not null").collect()
+    found = savepoint.inspect.ttl_ages().where("units is not null").collect()
     assert sum(row["units"] for row in found) == 50
     assert {row["state"] for row in found} == {"coupon"}
 
@@ -66,9 +66,9 @@ def test_verify_finds_nothing_in_a_sound_snapshot_and_what_is_missing_first(
 ) -> None:
     path = tmp_path / "shop"
     shutil.copytree(shop, path)
-    assert {row["status"] for row in Savepoint.load(spark, str(path)).verify().collect()} == {"ok"}
+    assert {row["status"] for row in Savepoint.load(spark, str(path)).inspect.verify().collect()} == {"ok"}
     next(file for file in path.iterdir() if file.name != "_metadata").unlink()
-    statuses = [row["status"] for row in Savepoint.load(spark, str(path)).verify("accounts").collect()]
+    statuses = [row["status"] for row in Savepoint.load(spark, str(path)).inspect.verify("accounts").collect()]
     assert statuses[0] == "error"
     assert statuses[-1] == "ok"
 
@@ -399,7 +399,7 @@ def test_sources_show_where_they_go_on(spark: Any, corpus: Path) -> None:
     found = find_snapshots(str(corpus / "connectors" / "2.3.0-kafka-v5.0.0"))[0].path
     kafka = Savepoint.load(spark, found)
     assert "orders 1: 120" in "".join(parsed(kafka._repr_html_()).text)
-    changed = kafka.with_offsets("source", {("orders", 1): 130})
+    changed = kafka.sources.with_offsets("source", {("orders", 1): 130})
     assert "orders 1: 130" in "".join(parsed(changed._repr_html_()).text)
 
 

@@ -45,14 +45,16 @@ def without_uid(spark: SparkSession, shop: Path, tmp_path_factory: pytest.TempPa
 
 def test_the_restore_check_is_a_table(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
-    rows = savepoint.check_restore(
-        {"operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "INT"}}]}
-    ).collect()
+    rows = (
+        savepoint.job({"operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "INT"}}]})
+        .check_restore()
+        .collect()
+    )
     assert {row.verdict for row in rows} == {"fails", "nothing to restore"}
     accounts = next(row for row in rows if row.operator_uid == "accounts")
     assert accounts.reasons == ["state total: LONG versus INT"]
     assert ("total", "incompatible") in {(state.state, state.verdict) for state in accounts.states}
-    dropped = savepoint.check_restore({"operators": [{"uid": "accounts"}]}, allow_non_restored_state=True)
+    dropped = savepoint.job({"operators": [{"uid": "accounts"}]}).check_restore(allow_non_restored_state=True)
     assert {row.verdict for row in dropped.collect()} == {"restores", "is dropped", "nothing to restore"}
 
 
@@ -61,7 +63,7 @@ def test_classes_of_a_graphs_job_are_given(spark: SparkSession, shop: Path) -> N
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
 
     def verdict(classes: list[str] | None) -> str:
-        rows = savepoint.check_restore(graph("accounts"), types=types, java_classes=classes).collect()
+        rows = savepoint.job(graph("accounts")).check_restore(types=types, java_classes=classes).collect()
         (row,) = (row for row in rows if row.operator_uid == "accounts")
         return str(row.verdict)
 
@@ -72,19 +74,19 @@ def test_classes_of_a_graphs_job_are_given(spark: SparkSession, shop: Path) -> N
 def test_another_savepoint_can_be_the_job(spark: SparkSession, shop: Path, without_uid: Path) -> None:
     before, after = Savepoint.load(spark, str(shop)), Savepoint.load(spark, str(without_uid))
     with pytest.warns(UserWarning, match="does not set max parallelism"):
-        assert {row.verdict for row in before.check_restore(before).collect()} == {"restores"}
+        assert {row.verdict for row in before.job(before).check_restore().collect()} == {"restores"}
     with pytest.warns(UserWarning, match="assumed about the job"):
-        verdicts = [row.verdict for row in before.check_restore(after).collect()]
+        verdicts = [row.verdict for row in before.job(after).check_restore().collect()]
     assert verdicts.count("fails") == verdicts.count("begins empty") == 1
 
 
 def test_a_graph_names_operators_without_uid(spark: SparkSession, shop: Path, without_uid: Path) -> None:
     savepoint = Savepoint.load(spark, str(without_uid))
-    operator = savepoint.operator_at(graph(), "accounts")
+    operator = savepoint.job(graph()).operator_at("accounts")
     expected = Savepoint.load(spark, str(shop)).keyed_state("accounts")
     assert_same_rows(savepoint.keyed_state(operator), expected, "key")
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
-    rows = savepoint.check_restore(graph(), types=types, flink_version="2.3", state_backend="rocksdb").collect()
+    rows = savepoint.job(graph()).check_restore(types=types, flink_version="2.3", state_backend="rocksdb").collect()
     (accounts,) = [row for row in rows if row.matched_by == "v2"]
     # Flink reads the serializers of dropped states too, so their classes must exist.
     assert accounts.verdict == "unknown"
@@ -113,24 +115,24 @@ def test_uids_are_assigned(spark: SparkSession, without_uid: Path, tmp_path: Pat
 
 
 def test_the_restore_plan_is_a_table(spark: SparkSession, shop: Path) -> None:
-    plan = Savepoint.load(spark, str(shop)).restore_plan({"operators": [{"uid": "accounts", "parallelism": 4}]})
+    plan = Savepoint.load(spark, str(shop)).job({"operators": [{"uid": "accounts", "parallelism": 4}]}).restore_plan()
     assert [row.last_key_group for row in plan.orderBy("subtask").collect()] == [31, 63, 95, 127]
 
 
 def test_assumptions_about_the_job_are_warned_of(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
     with pytest.warns(UserWarning, match="assumed about the job") as told:
-        savepoint.check_restore(from_execution_plan(PLAN))
+        savepoint.job(from_execution_plan(PLAN)).check_restore()
     assert len(told) == 3
     assert any("disableChaining and startNewChain are not used" in str(one.message) for one in told)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        savepoint.check_restore(graph())
+        savepoint.job(graph()).check_restore()
 
 
 def test_what_cannot_be_is_said(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
     with pytest.raises(OptionError, match="unknown version of the stream graph hasher"):
-        savepoint.check_restore(graph(), stream_graph_hasher="v4")
+        savepoint.job(graph(), stream_graph_hasher="v4").check_restore()
     with pytest.raises(OptionError, match="is not written yet"):
-        savepoint.remove_operator("accounts").check_restore(graph())
+        savepoint.remove_operator("accounts").job(graph()).check_restore()

@@ -84,4 +84,4 @@ def test_a_new_operator_has_the_state_that_names_its_sessions(
     made = pyspark_savepoint.open(str(tmp_path / "steps"))
     found = {row["key"]: row for row in made.window_state("new", include_state_window=True).to_arrow().to_pylist()}
     assert found == own
-    assert {row["status"] for row in made.verify().rows()} == {"ok"}
+    assert {row["status"] for row in made.inspect.verify().rows()} == {"ok"}

@@ -22,12 +22,12 @@ def test_committables_are_a_table_that_selects_what_is_changed(
     sp = Savepoint.load(spark, path)
     for before in (sp.remove_state, lambda uid, name: sp.rename_state(uid, name, "another")):
         with pytest.raises(OptionError, match="cannot be changed in the same write"):
-            before(committer, "streaming_committer_raw_states").mark_committables(committer)
+            before(committer, "streaming_committer_raw_states").sinks.mark_committables(committer)
     found = sp.table(uid_hash=committer, table="committables").where("checkpoint_id = 1")
     assert sorted(bytes(row["committable"]) for row in found.collect()) == [b"txn-0", b"txn-1", b"txn-2"]
 
     first, last = found.where("committable = 'txn-0'"), [{"committable": b"txn-2"}]
-    changed = sp.remove_committables(committer, first, lose_data=True).mark_committables(committer, last)
+    changed = sp.sinks.remove_committables(committer, first, lose_data=True).sinks.mark_committables(committer, last)
     written = changed.write(tmp_path / "changed")
 
     table = pyspark_savepoint.open(written.path).table("committables", committer).to_arrow().to_pylist()
@@ -48,8 +48,8 @@ def test_a_queue_is_cleared_and_a_consumer_becomes_a_kafka_source(
     path, expected = case(corpus, "2.3.0-async")
     sp = Savepoint.load(spark, path)
     with pytest.raises(OptionError, match="lose_data=True"):
-        sp.clear_in_flight("async")
-    written = sp.clear_in_flight("async", lose_data=True).write(tmp_path / "cleared")
+        sp.sinks.clear_in_flight("async")
+    written = sp.sinks.clear_in_flight("async", lose_data=True).write(tmp_path / "cleared")
     assert written.list_state("async", "_async_wait_operator_state_").count() == 0
     assert sp.list_state("async", "_async_wait_operator_state_").count() == len(expected["async"])
 
@@ -58,10 +58,12 @@ def test_a_queue_is_cleared_and_a_consumer_becomes_a_kafka_source(
     old = Savepoint.load(spark, folder)
     assert old.table(table="splits").where("topic = 'topic'").select("offset").distinct().first() == (51,)
     with pytest.raises(OptionError, match="to a KafkaSource only"):
-        old.migrate_source(consumer, to="pulsar")
+        old.sources.migrate_source(consumer, to="pulsar")
     with pytest.raises(OptionError, match="is not a position"):
-        old.migrate_source(consumer, not_set="first")
-    new = old.migrate_source(consumer, new_uid="orders-source", connector_version="5.0.0").write(tmp_path / "migrated")
+        old.sources.migrate_source(consumer, not_set="first")
+    new = old.sources.migrate_source(consumer, new_uid="orders-source", connector_version="5.0.0").write(
+        tmp_path / "migrated"
+    )
     splits = new.table(uid="orders-source", table="splits").orderBy("partition").collect()
     assert [(row["connector"], row["topic"], row["partition"], row["offset"]) for row in splits] == [
         ("kafka", "topic", 0, 51), ("kafka", "topic", 1, 51),

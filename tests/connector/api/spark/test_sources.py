@@ -40,7 +40,7 @@ def test_kafka_is_rewound_by_a_mapping_a_table_and_another_savepoint(
     before = offsets(savepoint)
 
     with pytest.warns(SavepointWarning, match="source: records are read again"):
-        rewound = savepoint.with_offsets("source", {("orders", 1): 10})
+        rewound = savepoint.sources.with_offsets("source", {("orders", 1): 10})
     rewound = rewound.write(tmp_path / "rewound", checkpoint_id=41)
     assert offsets(rewound) == before | {("orders", 1): 10}
     assert {row["checkpoint_id"] for row in rewound.metadata().collect()} == {41}
@@ -51,9 +51,9 @@ def test_kafka_is_rewound_by_a_mapping_a_table_and_another_savepoint(
         "operator_uid_hash", "topic", "partition", "offset + 1 AS offset", "partition * 1000L AS stop_offset"
     )
     with pytest.warns(SavepointWarning):
-        moved = savepoint.with_offsets("source", earlier.where("topic = 'orders'"))
+        moved = savepoint.sources.with_offsets("source", earlier.where("topic = 'orders'"))
     assert operator(moved) != operator(savepoint)
-    moved = moved.with_offsets("source", {("clicks", 0): "latest"}).write(tmp_path / "moved")
+    moved = moved.sources.with_offsets("source", {("clicks", 0): "latest"}).write(tmp_path / "moved")
     assert offsets(moved) == before | {
         ("orders", 0): before["orders", 0] + 1,
         ("orders", 1): 11,
@@ -64,25 +64,25 @@ def test_kafka_is_rewound_by_a_mapping_a_table_and_another_savepoint(
     found = {(row["checkpoint_id"], row["offset"]) for row in progress.collect()}
     assert found == {(41, 10), (moved.metadata().first()["checkpoint_id"], 11)}  # type: ignore[index]
     with pytest.raises(OptionError, match="two rows have the same split"):
-        savepoint.with_offsets("source", earlier.union(earlier))
+        savepoint.sources.with_offsets("source", earlier.union(earlier))
     with pytest.raises(OptionError, match="column 'topic'"):
-        savepoint.with_offsets("source", earlier.drop("topic"))
+        savepoint.sources.with_offsets("source", earlier.drop("topic"))
 
     with pytest.warns(SavepointWarning):
-        back = moved.with_offsets("source", savepoint)
+        back = moved.sources.with_offsets("source", savepoint)
     assert operator(back) == operator(savepoint)
 
 
 def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     savepoint = load(spark, corpus, "2.3.0-kafka-v5.0.0")
     before = offsets(savepoint)
-    changed = savepoint.add_splits("source", [{"topic": "orders", "partition": 7, "offset": 5}])
-    changed = changed.remove_splits("source", [("orders", 1)], forget=False).write(tmp_path / "changed")
+    changed = savepoint.sources.add_splits("source", [{"topic": "orders", "partition": 7, "offset": 5}])
+    changed = changed.sources.remove_splits("source", [("orders", 1)], forget=False).write(tmp_path / "changed")
 
     wanted = before | {("orders", 7): 5}
     del wanted["orders", 1]
     assert offsets(changed) == wanted
-    over = savepoint.start_over("source")
+    over = savepoint.sources.start_over("source")
     with pytest.warns(SavepointWarning, match="replaced without a check"):
         over = over.with_coordinator_state("source", b"bytes")
     over = over.write(tmp_path / "over")
@@ -97,7 +97,7 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
     state = savepoint.list_state("source", "SourceReaderState")
     replaced = savepoint.with_state("source", "SourceReaderState", state)
     with pytest.raises(OptionError, match="cannot be changed in the same write"):
-        replaced.with_offsets("source", reset="latest")
+        replaced.sources.with_offsets("source", reset="latest")
 
 
 def test_splits_are_overwritten_by_sql(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:

@@ -515,11 +515,12 @@ def test_starting_offsets_of_a_savepoint(spark: SparkSession, corpus: Path, tmp_
     assert {(topic, int(part)): at for topic, parts in offsets.items() for part, at in parts.items()} == {
         (row["topic"], row["partition"]): row["offset"] for row in rows
     }
-    assert json.loads(starting_offsets(kafka.with_offsets(reset="latest").write(tmp_path / "latest")))["orders"] == {
+    newest = kafka.sources.with_offsets(reset="latest").write(tmp_path / "latest")
+    assert json.loads(starting_offsets(newest))["orders"] == {
         "0": -1, "1": -1, "2": -1,
     }  # fmt: skip
     with pytest.warns(SavepointWarning, match="records are read again"):
-        committed = kafka.with_offsets(reset="committed").write(tmp_path / "committed")
+        committed = kafka.sources.with_offsets(reset="committed").write(tmp_path / "committed")
     with pytest.raises(UnsupportedStateError, match="no offset that Spark could start from"):
         starting_offsets(committed)
     with pytest.raises(OptionError, match="no source with positions"):

@@ -223,7 +223,7 @@ def test_keys_are_found_by_the_hash_of_their_buffer(tmp_path: Path) -> None:
     assert {row["key"]: row["count"] for row in read_back.keyed_state("beam").rows()} == dict(
         zip(keys, range(50), strict=True)
     )
-    assert [row["status"] for row in read_back.verify().rows() if row["status"] != "ok"] == []
+    assert [row["status"] for row in read_back.inspect.verify().rows() if row["status"] != "ok"] == []
     left = read_back.remove_keys("beam", [b"key-7".hex()]).write(tmp_path / "left")
     assert len(list(left.keyed_state("beam").rows())) == 49
 
