@@ -45,10 +45,8 @@ class Family(HelpfulNames, Generic[S, R, T]):
 
     def __repr__(self) -> str:
         """Return the savepoint, and a line per verb."""
-        verbs = {
-            name: (getattr(type(self), name).__doc__ or "").split("\n")[0].replace("``", "")
-            for name in verbs_of(type(self))
-        }
+        own = type(self).__dict__
+        verbs = {name: (own[name].__doc__ or "").split("\n")[0].replace("``", "") for name in verbs_of(type(self))}
         width = max(map(len, verbs))
         lines = (f"  {name:{width}}  {sentence}" for name, sentence in verbs.items())
         return "\n".join([shown(f"{self._called} of {self._savepoint!r}", line=True), *lines])

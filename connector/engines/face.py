@@ -84,7 +84,9 @@ class HelpfulNames:
         """Let each verb with arguments answer one that is misspelt, or has a new name."""
         super().__init_subclass__()
         for name, verb in list(cls.__dict__.items()):
-            if isinstance(verb, FunctionType) and not name.startswith("_") and verb.__code__.co_argcount > 1:
+            if not isinstance(verb, FunctionType) or name.startswith("_"):
+                continue
+            if verb.__code__.co_argcount + verb.__code__.co_kwonlyargcount > 1:
                 setattr(cls, name, own_arguments(verb))
 
     if not TYPE_CHECKING:  # type checkers report a name that does not exist
@@ -98,7 +100,7 @@ class HelpfulNames:
 
 def verbs_of(family: type) -> list[str]:
     """Return the names of the verbs of a class, in the order in which they are declared."""
-    return [name for name in vars(family) if not name.startswith("_")]
+    return [name for name in family.__dict__ if not name.startswith("_")]
 
 
 class Face(HelpfulNames, Generic[R, T]):

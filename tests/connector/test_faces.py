@@ -51,16 +51,16 @@ def test_verbs_of_edits_are_defined_once() -> None:
         "with_state",
         "remove_keys",
         "merge_operator",
-        "with_offsets",
+        "sources",
         "write",
-        "check_restore",
+        "job",
         "relocate",
         "migrate",
         "read_window",
         "diff",
         "table",
-        "verify",
-        "report",
+        "inspect",
+        "sinks",
     ):
         assert getattr(Savepoint, name) is getattr(LocalSavepoint, name)
 
@@ -68,14 +68,15 @@ def test_verbs_of_edits_are_defined_once() -> None:
 def test_misspelt_arguments_are_answered_with_the_nearest() -> None:
     opened: Any = pyspark_savepoint.open(SHOP)
     tried = 0
-    for name in verbs(LocalSavepoint):
-        parameters = inspect.signature(getattr(opened, name)).parameters.values()
+    families = (opened.inspect, opened.sources, opened.sinks, opened.job({"operators": []}))
+    for owner, name in ((owner, name) for owner in (opened, *families) for name in verbs(type(owner))):
+        parameters = inspect.signature(getattr(owner, name)).parameters.values()
         words = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
         if not words or any(each.kind is each.VAR_KEYWORD for each in parameters):
             continue
         tried += 1
         with pytest.raises(OptionError, match=f"(?s){name}\\(\\) has no argument '{words[0]}x'.*'{words[0]}'"):
-            getattr(opened, name)(**{f"{words[0]}x": 1})
+            getattr(owner, name)(**{f"{words[0]}x": 1})
     assert tried > 15
     for misspelt in (
         lambda: pyspark_savepoint.create(max_paralelism=5),  # type: ignore[call-arg]

@@ -220,7 +220,8 @@ REFERENCE = Chapter(
                 _names(
                     "Operator ids, upgrades",
                     SAVEPOINT,
-                    "assign_uid assign_uids with_coordinator_state check_migration migrate check_evolution evolve catch_up",
+                    "assign_uid assign_uids with_coordinator_state check_migration migrate check_evolution evolve "
+                    "catch_up",
                 ),
                 _names(
                     "User functions that read, names of FLIP-43",
