@@ -69,7 +69,7 @@ def test_misspelt_arguments_are_answered_with_the_nearest() -> None:
     opened: Any = pyspark_savepoint.open(SHOP)
     tried = 0
     families = (opened.inspect, opened.sources, opened.sinks, opened.job({"operators": []}))
-    for owner, name in ((owner, name) for owner in (opened, *families) for name in verbs(type(owner))):
+    for owner, name in ((of, name) for of in (opened, *families) for name in verbs(type(of))):
         parameters = inspect.signature(getattr(owner, name)).parameters.values()
         words = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
         if not words or any(each.kind is each.VAR_KEYWORD for each in parameters):
