@@ -38,7 +38,7 @@ from pyspark_savepoint.write.copying import publish, to_free_path
 #: Verdicts that an error lists; its text is bounded.
 LISTED = 6
 #: Seconds of work in this process before others are started, each of which takes about a second of a processor.
-ALONE = 3.0
+SECONDS_IN_ONE_PROCESS = 3.0
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
@@ -71,10 +71,10 @@ def run_here(work: Pieces, parallelism: int | None = None) -> dict[int, bytes]:
     progress.parts(count)
     results: dict[int, bytes] = {}
     wanted = cpus() if parallelism is None else parallelism
-    began = time.monotonic() - (0 if parallelism is None else ALONE)
+    began = time.monotonic() - (0 if parallelism is None else SECONDS_IN_ONE_PROCESS)
     for number in range(count):
         processes = min(wanted, count - number)
-        if processes > 1 and time.monotonic() - began >= ALONE:
+        if processes > 1 and time.monotonic() - began >= SECONDS_IN_ONE_PROCESS:
             return results | _Processes(work, processes).run(range(number, count))
         results[number] = work.run(number)
         progress.part_done()
@@ -231,9 +231,9 @@ class Migration:
         named = self.drop | self.as_is
         findings = self._scanned(planned, run)
         checked = verdicts_of(planned.wanted, findings)
-        hindered = [part for part in checked.missing if not part.ref.is_named(named)]
-        if hindered:
-            raise _hindered(hindered, self.source)
+        blocked = [part for part in checked.missing if not part.ref.is_named(named)]
+        if blocked:
+            raise _blocked(blocked, self.source)
         if dry_run:
             return checked
         relocation = Relocation(f"{staging.token}-copy")
@@ -285,7 +285,7 @@ def names_of(given: Iterable[str] | None) -> frozenset[str]:
     return frozenset(names)
 
 
-def _hindered(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:
+def _blocked(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:
     """Return the error that lists what is missing."""
     lines = [f"{part.label}: {part.reason}" for part in parts[:LISTED]]
     remedies = list(dict.fromkeys(part.remedy for part in parts if part.remedy))[:3]

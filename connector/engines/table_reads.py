@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.one_verb import look_again, one_verb
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, NOTED
+from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, ESCAPED_TEXTS
 from pyspark_savepoint.formats.snapshot.as_of import explained
 from pyspark_savepoint.options.operators import named_as_given
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
@@ -87,7 +87,7 @@ def _retried(
 
 
 @contextmanager
-def explaining_absence(options: SavepointReadOptions) -> Iterator[None]:
+def explaining_missing_files(options: SavepointReadOptions) -> Iterator[None]:
     """Raise errors of missing files as SnapshotGoneError if a snapshot was deleted while it is read."""
     try:
         with named_as_given(options.uid):
@@ -133,7 +133,7 @@ MAX_KEYS, MAX_KEY = 10, 40
 SIGNS = {"escape": ESCAPE, "replace": "\ufffd"}
 
 
-def noting_texts(
+def warning_of_escaped_texts(
     batches: Iterable[pa.RecordBatch], form: str, warn: Callable[[str], object], operator: str | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches; at the end, warn of rows whose strings had half of a surrogate pair.
@@ -148,11 +148,11 @@ def noting_texts(
         The same batches.
 
     """
-    count, rows, keys, columns = NOTED.count, 0, list[str](), dict[str, None]()
+    count, rows, keys, columns = ESCAPED_TEXTS.count, 0, list[str](), dict[str, None]()
     try:
         for batch in batches:
-            if NOTED.count != count:
-                count = NOTED.count
+            if ESCAPED_TEXTS.count != count:
+                count = ESCAPED_TEXTS.count
                 for row in batch.to_pylist():
                     affected = [name for name, value in row.items() if _has(value, SIGNS.get(form, ESCAPE))]
                     rows += bool(affected)
@@ -166,7 +166,7 @@ def noting_texts(
 
 
 def without_keys(warning: str) -> str:
-    """Return a warning of :func:`noting_texts` without the keys that it names; any other as it is."""
+    """Return a warning of :func:`warning_of_escaped_texts` without the keys that it names; any other as it is."""
     said, mark, _ = warning.partition(KEYS)
     return f"{said})" if mark else warning
 

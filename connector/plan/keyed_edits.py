@@ -392,7 +392,7 @@ def edited_state(
             tables.append(_superseded(_without(plan, encoded, i), states, i, replaced))
     whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
-    return EditedState(united(whole) if whole else None, header, tuple(bases))
+    return EditedState(all_rows(whole) if whole else None, header, tuple(bases))
 
 
 def has_updates(plan: OperatorPlan) -> bool:
@@ -417,7 +417,7 @@ def _replaced(plan: OperatorPlan, states: Sequence[PlannedState]) -> Rows | None
         assert isinstance(state_input.descriptor, KeyedDescriptor)
         rows = DescribedRows(state_input.descriptor, state_input.rows.schema, plan.max_parallelism, plan.label)
         tables.append(state_input.rows.mapped(PlacedRows(rows, tuple(places), update), ORDERED_PLACES))
-    return united(tables).held() if tables else None
+    return all_rows(tables).held() if tables else None
 
 
 def _superseded(entries: Rows, states: Sequence[PlannedState], number: int, replaced: Rows | None) -> Rows:
@@ -442,7 +442,7 @@ def entries_descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
     return KeyedDescriptor((), header.key_serializer, tuple(states))
 
 
-def united(tables: Sequence[Rows]) -> Rows:
+def all_rows(tables: Sequence[Rows]) -> Rows:
     """Return the rows of all tables."""
     return reduce(lambda one, other: one.union(other), tables)
 
@@ -557,7 +557,7 @@ def _encoded(
 def _without(plan: OperatorPlan, entries: Rows, from_input: int) -> Rows:
     """Return the entries without the keys deleted after table ``from_input`` was added (-1: the base)."""
     deleted = [key_bytes(plan, keys) for inputs_before, keys in plan.deletions if from_input < inputs_before]
-    return entries.without(united(deleted), SERIALIZED_KEY) if deleted else entries
+    return entries.without(all_rows(deleted), SERIALIZED_KEY) if deleted else entries
 
 
 def key_bytes(plan: OperatorPlan, keys: Rows, *more: str) -> Rows:

@@ -17,18 +17,17 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import (
     EditedState,
+    all_rows,
     edited_state,
     entries_descriptor,
     has_updates,
     refuse_raw_state,
     renumbered,
-    united,
     with_states,
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
-from pyspark_savepoint.statebackends.model.unify import united as united_serializers
-from pyspark_savepoint.statebackends.model.unify import united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
@@ -47,7 +46,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         if same is None:
             metas.append(meta)
             continue
-        both = united_meta((same, meta))
+        both = merge_registrations((same, meta))
         if both is None:
             raise OptionError(
                 "both operators have a state with this name, but of different types",
@@ -59,12 +58,12 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
     header = KeyedBackendHeader(into.compressed, _key_of_both(source, into), tuple(metas))
     bases, rest = _merged(engine, (into, source), header)
     state_input = StateInput(
-        united([_renumbered(one, header) for one in (own, taken) if one is not None]),
+        all_rows([_renumbered(one, header) for one in (own, taken) if one is not None]),
         WriteSpec(table=ENTRIES_TABLE),
         entries_descriptor(header),
         header,
         bases,
-        united(rest) if rest else None,
+        all_rows(rest) if rest else None,
     )
     planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.inputs)) for m in metas]
     states = States((*planned, *into.of_kind(OPERATOR)))
@@ -137,7 +136,7 @@ def _key_of_both(source: OperatorPlan, into: OperatorPlan) -> TypeSerializer:
     assert source.key_serializer is not None
     if into.key_serializer is None:
         return source.key_serializer
-    serializer = united_serializers((into.key_serializer, source.key_serializer))
+    serializer = merge_serializers((into.key_serializer, source.key_serializer))
     if serializer is None:
         raise OptionError(
             "the two operators have keys of different types",

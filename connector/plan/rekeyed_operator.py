@@ -28,11 +28,11 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import (
+    all_rows,
     decode_options,
     edited_state,
     entries_descriptor,
     refuse_raw_state,
-    united,
     with_states,
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
@@ -229,7 +229,7 @@ class _Moves:
         others = NoOtherEntries(
             frozenset(map(numbers.__getitem__, keys)), self.header.states, self.old, self.plan.label
         )
-        moving = united([*tables, decoded.mapped(others, MOVING)])
+        moving = all_rows([*tables, decoded.mapped(others, MOVING)])
         return self._moved(moving, encoder, several=True)
 
     @property

@@ -20,7 +20,7 @@ END_OF_KEY_GROUP = 0xFFFF
 # Reasons for stopping within a key group.
 DONE, MORE, DAMAGED, FULL = 0, 1, 2, 3
 # Order of the keys of a run.
-NOT, WEAKLY, STRICTLY = 0, 1, 2
+UNSORTED, SORTED, SORTED_UNIQUE = 0, 1, 2
 
 
 @kernel
@@ -243,14 +243,14 @@ def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
 
 @kernel
 def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
-    """Return STRICTLY if the spans [low, high) ascend, WEAKLY if they ascend with equal neighbours, else NOT."""
-    result = STRICTLY
+    """Return SORTED_UNIQUE if the spans [low, high) ascend, SORTED if some neighbours are equal, else UNSORTED."""
+    result = SORTED_UNIQUE
     for i in range(low + 1, high):
         order = compare_spans(buf, start[i - 1], end[i - 1], start[i], end[i])
         if order > 0:
-            return NOT
+            return UNSORTED
         if order == 0:
-            result = WEAKLY
+            result = SORTED
     return result
 
 

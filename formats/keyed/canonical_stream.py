@@ -514,7 +514,7 @@ def _scan(
     runs: dict[int, _Scan] = {}
     for block, before in stream.windows(content, extent, wanted):
         for low, high in zip(block.runs.low.tolist(), block.runs.high.tolist(), strict=True):
-            if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.NOT:
+            if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.UNSORTED:
                 return None
             state = int(block.state[low])
             scan = runs.setdefault(state, _Scan(before + int(block.key_start[low]) - stream.prefix - 4))

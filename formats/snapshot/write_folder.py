@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.snapshot.publication import Staging, mark, mark_p
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
 #: What a folder with such a name in it is, if it has no ``_metadata``.
-OTHERS = (
+FOREIGN_FOLDERS = (
     (re.compile(r"_delta_log/.*"), "a Delta table"),
     (re.compile(r"\.hoodie/.*"), "a Hudi table"),
     (re.compile(r"metadata/.*(\.metadata\.json(\.gz)?|version-hint\.text)"), "an Iceberg table"),
@@ -30,9 +30,9 @@ OTHERS = (
     (re.compile(r"_SUCCESS|part-.*"), "the output of a job"),
 )
 #: Names that may be in a folder that is new for all purposes, besides hidden files.
-NOBODYS = frozenset({"lost+found/"})
+IGNORED_NAMES = frozenset({"lost+found/"})
 #: Number of names that are looked at in the folder of a write.
-LOOKED_AT = 1000
+MAX_LISTED = 1000
 #: Characters of a path that no filesystem takes: Linux has 4,096 bytes, HDFS 8,000, object stores about 1,024.
 LONGEST_PATH = 8192
 #: Requests at the same time.
@@ -82,7 +82,7 @@ def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Pu
             if is_snapshot:
                 raise _is_inside(filesystem, directory, above)
         if at is not None:
-            _refuse_others(filesystem, directory, filesystem.first_names(directory, LOOKED_AT))
+            _refuse_others(filesystem, directory, filesystem.first_names(directory, MAX_LISTED))
     return at is not None, published
 
 
@@ -92,7 +92,7 @@ def _looked_at_together(filesystem: SnapshotFileSystem, directory: str) -> tuple
     with ThreadPoolExecutor(min(len(parts) + 2, MOST_REQUESTS)) as pool:
         asked = pool.submit(filesystem.is_file, directory)
         above = [(one, pool.submit(filesystem.is_file, posixpath.join(one, METADATA_FILE_NAME))) for one in parts]
-        listed = filesystem.first_names(directory, LOOKED_AT)
+        listed = filesystem.first_names(directory, MAX_LISTED)
         path = posixpath.join(directory, METADATA_FILE_NAME)
         published = filesystem.read_published(path) if listed else None
     if asked.result():
@@ -153,8 +153,8 @@ def _refuse_others(filesystem: SnapshotFileSystem, directory: str, listed: Itera
     if not names:
         return
     if "metadata/" in names:
-        names += [f"metadata/{name}" for name in filesystem.first_names(f"{directory}/metadata", LOOKED_AT)]
-    kinds = (kind for pattern, kind in OTHERS if any(pattern.fullmatch(name) for name in names))
+        names += [f"metadata/{name}" for name in filesystem.first_names(f"{directory}/metadata", MAX_LISTED)]
+    kinds = (kind for pattern, kind in FOREIGN_FOLDERS if any(pattern.fullmatch(name) for name in names))
     listed = list(dict.fromkeys(re.sub("/.*", "/", name) for name in names))
     uri = filesystem.uri(directory)
     raise StateExistsError(
@@ -170,5 +170,5 @@ def _is_nobodys(name: str) -> bool:
     """Return whether a write of this package left a file or folder, or it is hidden."""
     first, slash, _ = name.partition("/")
     if slash:
-        return PENDING_NAME.fullmatch(first) is not None or f"{first}/" in NOBODYS
+        return PENDING_NAME.fullmatch(first) is not None or f"{first}/" in IGNORED_NAMES
     return not first or first.startswith(".") or OWN_NAME.fullmatch(first) is not None

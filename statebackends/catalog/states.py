@@ -37,7 +37,7 @@ from pyspark_savepoint.statebackends.model.descriptors import service_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
-from pyspark_savepoint.statebackends.model.unify import united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,
@@ -188,7 +188,7 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
 
 
 def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
-    meta = united_meta(metas) or metas[0]
+    meta = merge_registrations(metas) or metas[0]
     table = "window_state" if is_namespaced(meta) else "keyed_state"
     namespace = meta.namespace_serializer
     return {

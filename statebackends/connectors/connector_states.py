@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE
 
 #: State names that other functions may use too, with the serializer of the connector's state: elements with another
 #: serializer, which may be many, are not read.
-ANYONES = {KAFKA_PRODUCER_STATE: TwoPhaseCommitSerializer}
+AMBIGUOUS_STATE_NAMES = {KAFKA_PRODUCER_STATE: TwoPhaseCommitSerializer}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def connector_states(
         recognition = recognise_elements(table, state, [data for _, data in elements], request.connector, names)
         if table == SPLITS and request.connector is None:
             recognition = _beside_coordinator(recognition, operator)
-        if recognition.kind is None and state in ANYONES:
+        if recognition.kind is None and state in AMBIGUOUS_STATE_NAMES:
             if request.connector is not None and kinds_of(table, request.connector):
                 continue
             meta = next(meta for meta in opened.operator_states if meta.name == state)
@@ -114,7 +114,7 @@ def transactions_of(serializer: TypeSerializer, payloads: tuple[Payload, ...], r
 
 
 def _may_be_a_connectors(opened: OpenOperator, state: str) -> bool:
-    expected = ANYONES.get(state)
+    expected = AMBIGUOUS_STATE_NAMES.get(state)
     return expected is None or any(
         isinstance(meta.value_serializer, expected) for meta in opened.operator_states if meta.name == state
     )

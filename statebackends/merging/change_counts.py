@@ -58,7 +58,7 @@ SCHEMA = pa.schema(
 )
 KEYED_STATE, OPERATOR_STATE, BROADCAST = "keyed_state", "operator_state", "BROADCAST"
 #: Errors about types that only user code reads: what is noted; others, as of damaged files, are raised.
-NOTED = (UndecodableStateError, UnsupportedStateError)
+RECORDED_ERRORS = (UndecodableStateError, UnsupportedStateError)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class OperatorStateChanges:
             about = {"table": OPERATOR_STATE, "state": state}
             try:
                 counted = list(self._counted(sides, opened, state))
-            except NOTED as error:
+            except RECORDED_ERRORS as error:
                 yield {**about, "note": str(error)}
                 continue
             for counts in counted:
@@ -268,7 +268,7 @@ class ComparedOperator:
         for part in self.parts:
             try:
                 rows = list(part.rows(self.sides))
-            except NOTED as error:
+            except RECORDED_ERRORS as error:
                 rows = [{"table": KEYED_STATE, "note": str(error)}]
             for row in rows:
                 yield {**identity, **row}

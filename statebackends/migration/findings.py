@@ -14,7 +14,7 @@ MAX_HINDRANCES = 20
 
 
 @dataclass(frozen=True)
-class Hindrance:
+class Blocker:
     """Why values cannot be rewritten, and the remedy."""
 
     verdict: MigrationVerdict
@@ -23,7 +23,7 @@ class Hindrance:
     #: Whether Flink fails to read such values in any case.
     fails: bool = False
     #: Whether the outcome of the state tells what Flink makes of such values.
-    is_foretold: bool = False
+    is_predicted: bool = False
 
 
 @dataclass
@@ -36,14 +36,14 @@ class PartFindings:
     lost: Losses = field(default_factory=Losses)
     #: Old and new type, of a part of a POJO's subclass, which is only known from the values.
     types: tuple[str, str] | None = None
-    hindrances: dict[str, Hindrance] = field(default_factory=dict)
+    blockers: dict[str, Blocker] = field(default_factory=dict)
     #: Classes of Java in the values whose fields Kryo 5 sets.
     opened: set[str] = field(default_factory=set)
 
-    def hinder(self, hindrance: Hindrance) -> None:
+    def add_blocker(self, blocker: Blocker) -> None:
         """Keep a reason, once."""
-        if len(self.hindrances) < MAX_HINDRANCES:
-            self.hindrances.setdefault(hindrance.reason, hindrance)
+        if len(self.blockers) < MAX_HINDRANCES:
+            self.blockers.setdefault(blocker.reason, blocker)
 
     def add(self, other: PartFindings) -> None:
         """Add what was found in other values."""
@@ -52,8 +52,8 @@ class PartFindings:
         self.lost.add(other.lost)
         self.types = self.types or other.types
         self.opened |= other.opened
-        for hindrance in other.hindrances.values():
-            self.hinder(hindrance)
+        for blocker in other.blockers.values():
+            self.add_blocker(blocker)
 
 
 @dataclass
@@ -79,16 +79,16 @@ class StateFindings:
     @property
     def is_hindered(self) -> bool:
         """Return whether some values cannot be rewritten."""
-        return any(part.hindrances for part in self.parts.values())
+        return any(part.blockers for part in self.parts.values())
 
-    def saw(self, outcome: Outcome) -> None:
+    def record(self, outcome: Outcome) -> None:
         """Keep the worst outcome."""
         self.is_unreadable = self.is_unreadable or outcome is Outcome.FAILS
         self.outcome = max(self.outcome, outcome, key=lambda each: each.severity)
 
     def add(self, other: StateFindings) -> None:
         """Add what was found in other entries."""
-        self.saw(other.outcome)
+        self.record(other.outcome)
         self.is_unreadable = self.is_unreadable or other.is_unreadable
         self.synthetic = other.synthetic if self.synthetic is None else self.synthetic
         for part_id, part in other.parts.items():
@@ -134,15 +134,15 @@ def _state(state: Mapping[str, Any]) -> StateFindings:
 
 
 def _part(part: Mapping[str, Any]) -> PartFindings:
-    hindrances = [
-        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"], h["fails"], h["is_foretold"])
-        for h in part["hindrances"].values()
+    blockers = [
+        Blocker(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"], h["fails"], h["is_predicted"])
+        for h in part["blockers"].values()
     ]
     return PartFindings(
         part["values"],
         part["changed"],
         Losses({Loss(kind): set(names) for kind, names in part["lost"]["names"].items()}),
         tuple(part["types"]) if part["types"] else None,
-        {hindrance.reason: hindrance for hindrance in hindrances},
+        {blocker.reason: blocker for blocker in blockers},
         set(part["opened"]),
     )

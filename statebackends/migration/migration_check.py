@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.migration.findings import Hindrance, PartFindings, StateFindings, merged
+from pyspark_savepoint.statebackends.migration.findings import Blocker, PartFindings, StateFindings, merged
 from pyspark_savepoint.statebackends.migration.migration_plan import (
     Knowledge,
     OperatorMigration,
@@ -78,7 +78,7 @@ def _verdicts(
     pojos = frozenset[str]().union(*(target.pojos_of_java for _, target in roles))
     back = operator.change is not None and operator.change.after == 2
     refused = any(part.is_refused for _, target in roles for part in target.parts)
-    # Of a state that is hindered, the values show whether Flink reads them, or what uses them fails.
+    # Of a state that is blocked, the values show whether Flink reads them, or what uses them fails.
     unreadable = findings.is_unreadable or not (refused or findings.is_hindered)
     for verdict in _of_parts(ref, roles, findings):
         verdict = replace(verdict, is_refused=refused, is_unreadable=unreadable)
@@ -103,11 +103,11 @@ def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], findings: StateFin
     hidden = (
         findings.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None
     )
-    if hidden is not None and hidden.hindrances:
-        reasons = "; ".join(list(hidden.hindrances)[:MAX_REASONS])
-        remedy = next(iter(hidden.hindrances.values())).remedy
-        foretold = all(each.is_foretold for each in hidden.hindrances.values())
-        outcome = findings.outcome if foretold and findings.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
+    if hidden is not None and hidden.blockers:
+        reasons = "; ".join(list(hidden.blockers)[:MAX_REASONS])
+        remedy = next(iter(hidden.blockers.values())).remedy
+        predicted = all(each.is_predicted for each in hidden.blockers.values())
+        outcome = findings.outcome if predicted and findings.outcome is not Outcome.RESTORES else Outcome.UNKNOWN
         yield PartVerdict(ref, "", MigrationVerdict.NEEDS, outcome, types, None, reasons, remedy)
     elif not of_subclasses and not any(target.parts for _, target in roles):
         yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, types)
@@ -124,8 +124,8 @@ def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindi
     old, new = part.types or ("", "")
     listed = "the snapshot does not list this subclass, class files do"
     counts, opened = (part.values, part.changed), frozenset(part.opened)
-    if part.hindrances:
-        verdict, outcome, reason, remedy = _hindered(list(part.hindrances.values()), state)
+    if part.blockers:
+        verdict, outcome, reason, remedy = _blocked(list(part.blockers.values()), state)
         reason = f"{listed}; {reason}"
         return PartVerdict(ref, name, verdict, outcome, old, None, reason, remedy, *counts, opened=opened)
     reason = "; ".join([listed, *part.lost.reasons])
@@ -134,15 +134,15 @@ def _of_subclass(ref: StateRef, name: str, part: PartFindings, state: StateFindi
     return PartVerdict(ref, name, verdict, state.outcome, old, new, reason, None, *counts, opened=opened)
 
 
-def _hindered(hindrances: list[Hindrance], state: StateFindings) -> tuple[MigrationVerdict, Outcome, str, str]:
+def _blocked(blockers: list[Blocker], state: StateFindings) -> tuple[MigrationVerdict, Outcome, str, str]:
     """Return the verdict about values that cannot be rewritten, what Flink makes of them, the reason, the remedy."""
-    verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
-    foretold = all(each.is_foretold for each in hindrances) and state.outcome is not Outcome.RESTORES
-    outcome = state.outcome if foretold else Outcome.UNKNOWN
-    outcome = Outcome.FAILS if any(each.fails for each in hindrances) else outcome
-    reasons = [each.reason for each in hindrances[:MAX_REASONS]]
-    more = len(hindrances) - MAX_REASONS
-    remedy = next(each.remedy for each in hindrances if each.verdict is verdict)
+    verdict = max((each.verdict for each in blockers), key=lambda each: each.severity)
+    predicted = all(each.is_predicted for each in blockers) and state.outcome is not Outcome.RESTORES
+    outcome = state.outcome if predicted else Outcome.UNKNOWN
+    outcome = Outcome.FAILS if any(each.fails for each in blockers) else outcome
+    reasons = [each.reason for each in blockers[:MAX_REASONS]]
+    more = len(blockers) - MAX_REASONS
+    remedy = next(each.remedy for each in blockers if each.verdict is verdict)
     return verdict, outcome, "; ".join([*reasons, *([f"and {more} more"] if more > 0 else [])]), remedy
 
 
@@ -160,10 +160,10 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason)
     findings = state.parts.get((role, part.name))
     counts = (findings.values, findings.changed) if findings is not None else (None, None)
-    own, whole = (each.hindrances if each is not None else {} for each in (findings, state.parts.get(("", ""))))
-    hindrances = list({**own, **whole}.values())
-    if hindrances:
-        verdict, outcome, reason, remedy = _hindered(hindrances, state)
+    own, whole = (each.blockers if each is not None else {} for each in (findings, state.parts.get(("", ""))))
+    blockers = list({**own, **whole}.values())
+    if blockers:
+        verdict, outcome, reason, remedy = _blocked(blockers, state)
         if part.is_scala:
             outcome, reason = Outcome.FAILS, f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2; {reason}"
         return PartVerdict(ref, name, verdict, outcome, old, new, reason, remedy, *counts)

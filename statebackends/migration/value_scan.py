@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateErr
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, together
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
+from pyspark_savepoint.statebackends.migration.findings import Blocker, Findings, StateFindings
 from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import flagged_rows, subclass_flags
@@ -240,7 +240,7 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     except UndecodableStateError as error:
         for name, state_findings in findings.items():
             if name != KEY_NAME or by_key:
-                state_findings.whole.hinder(_endless(error))
+                state_findings.whole.add_blocker(_endless(error))
     for each in scans:
         if each is not None:
             each.finish()
@@ -281,7 +281,7 @@ def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: in
 class _HiddenParts(Generic[P]):
     """Search for unlisted subclasses of POJOs in values that have nothing else to rewrite.
 
-    A subclass that is not known, or has parts that cannot be rewritten, is a hindrance.
+    A subclass that is not known, or has parts that cannot be rewritten, is a blocker.
     """
 
     #: Rewrites the values, and reads them without a migration.
@@ -343,14 +343,14 @@ def _hidden_in_entries(
     return hidden if hidden.program.hides_in_keys or hidden.program.hides_in_values else None
 
 
-def _endless(error: UndecodableStateError) -> Hindrance:
+def _endless(error: UndecodableStateError) -> Blocker:
     """Return why no state of an operator is rewritten: in a file without lengths, nobody tells where values end."""
     where = f"state {error.facts['state']!r}" if "state" in error.facts else "a state"
     reason = f"where the operator's entries end is not known: {where} has values of {error.facts.get('found')}"
-    return Hindrance(MigrationVerdict.NEEDS, reason, ENDS)
+    return Blocker(MigrationVerdict.NEEDS, reason, ENDS)
 
 
-def _unknown_subclass(error: UnknownSubclassError) -> Hindrance:
+def _unknown_subclass(error: UnknownSubclassError) -> Blocker:
     return _failure(
         UnsupportedStateError(
             "values are of a subclass of a POJO that the snapshot does not describe", found=str(error)
@@ -412,14 +412,14 @@ class _Values:
                 if part.part is error.part
             ]
             state_findings, *part_id = places[0] if places else (self.found, "", "")
-            hindrance = _hindrance(error)
-            state_findings.part(*part_id).hinder(hindrance)
-            if hindrance.fails and isinstance(error.error, ForeignError):
-                self.found.saw(Outcome.FAILS)
+            blocker = _blocker(error)
+            state_findings.part(*part_id).add_blocker(blocker)
+            if blocker.fails and isinstance(error.error, ForeignError):
+                self.found.record(Outcome.FAILS)
         except UnknownSubclassError as error:
-            self.found.whole.hinder(_unknown_subclass(error))
+            self.found.whole.add_blocker(_unknown_subclass(error))
         except SavepointError as error:
-            self.found.whole.hinder(_failure(error))
+            self.found.whole.add_blocker(_failure(error))
         return None
 
     def one(self, old: object, programs: Sequence[P], run: Callable[[P], object], count: int = 1) -> object | None:
@@ -452,7 +452,7 @@ class _Values:
         if new is not None and new != value.old and self.sampled < self.sample:
             self.sampled += value.count
             for state_findings in (self.found, *self.others):
-                state_findings.saw(_misread(value.misread[0], new))
+                state_findings.record(_misread(value.misread[0], new))
             for misread in value.misread[1:]:
                 if not self.found.is_unreadable:
                     self.found.is_unreadable = _misread(misread, new) is Outcome.FAILS
@@ -537,7 +537,7 @@ class _KeyedScan:
     def _one(self, key: bytes, value: bytes) -> None:
         new = self.values.one((key, value), self.programs, lambda program: program.entry(key, value))
         if isinstance(new, tuple) and new[0] != key:
-            self.key.saw(self.values.found.outcome)
+            self.key.record(self.values.found.outcome)
 
     def _compiled(self, compiled: CompiledProgram, chunk: EntryChunk) -> None:
         program = self.program
@@ -571,8 +571,8 @@ def _with_doubt(run: Callable[[Any], object], program: EntryProgram | ElementPro
     """Return a function that reads a value, and tells whether it is unknown whether Flink reads it, or fails."""
 
     def read() -> tuple[object, bool]:
-        doubts = program.doubts
-        return run(program), program.doubts > doubts
+        uncertain_values = program.uncertain_values
+        return run(program), program.uncertain_values > uncertain_values
 
     return read
 
@@ -580,51 +580,51 @@ def _with_doubt(run: Callable[[Any], object], program: EntryProgram | ElementPro
 def _misread(read: ReadWithDoubt, right: object) -> Outcome:
     """Return the outcome of an entry that is not migrated; ``right`` are the correct bytes."""
     try:
-        actual, is_doubtful = read()
+        actual, is_uncertain = read()
     except (PartError, SavepointError, UnknownSubclassError):
         return Outcome.FAILS
     if actual == right:
         return Outcome.RESTORES
-    return Outcome.WRONG_OR_FAILS if is_doubtful else Outcome.WRONG_VALUES
+    return Outcome.WRONG_OR_FAILS if is_uncertain else Outcome.WRONG_VALUES
 
 
-def _failure(error: SavepointError) -> Hindrance:
-    """Return the hindrance for an error that concerns a whole value."""
+def _failure(error: SavepointError) -> Blocker:
+    """Return the blocker for an error that concerns a whole value."""
     remedy = str(error.facts.get("remedy") or CLASS_FILES)
     reason = ": ".join(filter(None, (error.message, str(error.facts.get("found") or ""))))
-    return Hindrance(
+    return Blocker(
         MigrationVerdict.NEEDS if isinstance(error, UnsupportedStateError) else MigrationVerdict.IMPOSSIBLE,
         reason,
         remedy,
     )
 
 
-def _foreign(name: str, *why: str) -> Hindrance:
+def _foreign(name: str, *why: str) -> Blocker:
     """Return why an object of a class that is not described is not rewritten."""
     if LAMBDA in name:
         reason = f"Kryo wrote an object of {name}, the class of a lambda, which only the process that made it has"
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT, fails=True)
+        return Blocker(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT, fails=True)
     if name.startswith(OF_JAVA):
         reason = f"Kryo wrote an object of {name}, a class of Java whose form is not known here"
-        return Hindrance(MigrationVerdict.NEEDS, reason, LEAVE_OUT)
+        return Blocker(MigrationVerdict.NEEDS, reason, LEAVE_OUT)
     remedy = FLINK_CLASS_FILES if name.startswith("org.apache.flink.") else CLASS_FILES
-    return Hindrance(MigrationVerdict.NEEDS, ": ".join([f"Kryo wrote an object of {name}", *why]), remedy)
+    return Blocker(MigrationVerdict.NEEDS, ": ".join([f"Kryo wrote an object of {name}", *why]), remedy)
 
 
-def _hindrance(found: PartError) -> Hindrance:
+def _blocker(found: PartError) -> Blocker:
     """Return why a part of a value is not rewritten."""
     error = found.error
     if isinstance(error, ForeignError):
         return _foreign(*map(str, error.args))
     if isinstance(error, OwnSerializerError):
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), UNREGISTER)
+        return Blocker(MigrationVerdict.IMPOSSIBLE, str(error), UNREGISTER)
     if isinstance(error, RecursionError):
         reason = "an object contains itself, or is nested too deep, where Flink's own serializers have no references"
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
+        return Blocker(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
     if isinstance(error, UnreadableError):
         fails = not error.args[1].endswith(CALLS)
-        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails, is_foretold=not fails)
+        return Blocker(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT, fails, is_predicted=not fails)
     if isinstance(error, SavepointError):
-        return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
+        return Blocker(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
     reason = f"a value does not fit the part's new type, or is damaged: {': '.join(map(str, error.args))[:200]}"
-    return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, f"correct the type if words give it (types), or {LEAVE_OUT}")
+    return Blocker(MigrationVerdict.IMPOSSIBLE, reason, f"correct the type if words give it (types), or {LEAVE_OUT}")

@@ -110,7 +110,7 @@ class Rows:
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
         if state not in self.places:
-            self.places[state] = self.one_each(state)
+            self.places[state] = self.single_entries(state)
         entries, rows = self.places[state]
         if len(entries) != len(self):
             first, last = np.searchsorted(rows, (low, high))
@@ -137,7 +137,7 @@ class Rows:
         row_of = np.where(kept, number[self.row_of], np.int32(-1))
         return Rows(self.block, row_of, self.first[wanted])
 
-    def one_each(self, state: int) -> tuple[Longs, Ints]:
+    def single_entries(self, state: int) -> tuple[Longs, Ints]:
         """Return the entries of a state with at most one per row in row order, and their rows."""
         entries, rows = self._entries(state)
         if np.any(rows[1:] <= rows[:-1]):
@@ -154,7 +154,7 @@ class Rows:
             ).with_facts(state=self.block.states[state].name)
         return entries, rows
 
-    def many_each(self, state: int) -> tuple[Longs, Longs]:
+    def grouped_entries(self, state: int) -> tuple[Longs, Longs]:
         """Return the entries of a state in row order, and the number of entries of every row."""
         entries, rows = self._entries(state)
         counts = np.bincount(rows, minlength=len(self)).astype(np.int64)
@@ -179,7 +179,7 @@ def join(block: KeyedBlock) -> Rows:
     row = 0
     table = np.empty(0, np.int32)
     lows, highs = block.runs.low, block.runs.high
-    orders = np.full(len(lows), frames.STRICTLY, np.int64)
+    orders = np.full(len(lows), frames.SORTED_UNIQUE, np.int64)
     if not block.ascending:
         frames.order_of_runs(block.buffer, start, end, lows, highs, orders)
     for begin, stop in pairwise(block.runs.bounds.tolist()):
@@ -188,9 +188,9 @@ def join(block: KeyedBlock) -> Rows:
         mine = slice(begin, stop)
         low, high, order = lows[mine], highs[mine], int(orders[mine].min())
         joined = -1
-        if order == frames.STRICTLY:
+        if order == frames.SORTED_UNIQUE:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)
-        if joined < 0 and order != frames.NOT and len(low) <= MANY_STATES:
+        if joined < 0 and order != frames.UNSORTED and len(low) <= MANY_STATES:
             joined = frames.merge_rows(block.buffer, start, end, low.copy(), high, row, row_of, first)
         if joined < 0:
             size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())

@@ -311,7 +311,7 @@ class StateColumn:
         if not self.many:
             return None
         assert isinstance(rows, Rows), "entries of maps are never merged while they are read"
-        entries, counts = rows.many_each(state)
+        entries, counts = rows.grouped_entries(state)
         return entries, counts, np.cumsum(counts)
 
 

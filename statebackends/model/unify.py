@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 
 
-def united(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
+def merge_serializers(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
     """Return the serializer that reads the values of all; None if they differ in more than POJO subclasses.
 
     Args:
@@ -39,17 +39,17 @@ def united(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
 
     Example::
 
-        united([header.key_serializer for header in headers])
+        merge_serializers([header.key_serializer for header in headers])
 
     """
     first, *others = serializers
     common: TypeSerializer | None = first
     for other in others:
         common = None if common is None else _united(common, other)
-    return None if common is None else _evened(common)
+    return None if common is None else _normalized(common)
 
 
-def united_meta(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot | None:
+def merge_registrations(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot | None:
     """Return one registration for those of several subtasks; None if they differ in more than POJO subclasses.
 
     Args:
@@ -64,7 +64,7 @@ def united_meta(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot
         return None
     serializers: dict[str, TypeSerializer] = {}
     for role in first.serializers:
-        one = united(meta.serializers[role] for meta in metas)
+        one = merge_serializers(meta.serializers[role] for meta in metas)
         if one is None:
             return None
         serializers[role] = one
@@ -129,7 +129,7 @@ def _all(parts: Iterable[Any]) -> tuple[Any, ...] | None:
     return None if any(part is None for part in collected) else collected
 
 
-def _evened(serializer: TypeSerializer) -> TypeSerializer:
+def _normalized(serializer: TypeSerializer) -> TypeSerializer:
     """Return the serializer with one serializer for each field that the classes of a POJO inherit.
 
     Every class records the subclasses that it met in a field of its superclass, so that the same field would be two
@@ -164,9 +164,9 @@ def _even_part(part: Any) -> Any:
         evened = tuple(_even_part(element) for element in part)
         return part if all(a is b for a, b in zip(evened, part, strict=True)) else evened
     if isinstance(part, Member):
-        serializer = _evened(part.serializer)
+        serializer = _normalized(part.serializer)
         return part if serializer is part.serializer else replace(part, serializer=serializer)
-    return _evened(part) if isinstance(part, TypeSerializer) else part
+    return _normalized(part) if isinstance(part, TypeSerializer) else part
 
 
 def _all_fields(pojo: PojoSerializer) -> Iterator[Member]:

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
-from pyspark_savepoint.statebackends.model.unify import unify, united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations, unify
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
@@ -288,14 +288,14 @@ def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
     """Return the type of a state's column over all files."""
-    common = united_meta(metas)
+    common = merge_registrations(metas)
     metas = metas if common is None else [common]
     return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
 
 
 def united_states(chosen: Mapping[str, Sequence[StateMetaInfoSnapshot]]) -> tuple[StateMetaInfoSnapshot, ...]:
     """Return one registration of each state of which not all files record that one, where there can be one."""
-    pairs = [(metas, united_meta(metas)) for metas in chosen.values()]
+    pairs = [(metas, merge_registrations(metas)) for metas in chosen.values()]
     return tuple(one for metas, one in pairs if one is not None and any(meta != one for meta in metas))
 
 

@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.model.state_column import (
     StateColumn,
     elements_of,
 )
-from pyspark_savepoint.statebackends.model.unify import conform, united_meta
+from pyspark_savepoint.statebackends.model.unify import conform, merge_registrations
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -63,7 +63,7 @@ class FlatTable:
         (state,) = self.inner.spec.states
         metas = self.inner.headers.metas()[state, False]
         self.column = StateColumn(
-            united_meta(metas) or metas[0], CANONICAL, self.inner.spec.options, state in request.raw
+            merge_registrations(metas) or metas[0], CANONICAL, self.inner.spec.options, state in request.raw
         )
         self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
 

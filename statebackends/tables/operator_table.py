@@ -35,7 +35,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
 from pyspark_savepoint.statebackends.model.state_column import decode_either
-from pyspark_savepoint.statebackends.model.unify import conform, unify, united_meta
+from pyspark_savepoint.statebackends.model.unify import conform, merge_registrations, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
@@ -63,7 +63,7 @@ class OperatorTable:
                     remedy=f"read table 'keyed_state' with option 'state' = {state!r}",
                 )
             choose_states(opened.operator_state_names, (state,), "operator state", operator.label)
-        self.united = united_meta(metas)
+        self.united = merge_registrations(metas)
         self.mode = metas[0].state_type
         self.raw = state in request.raw
         if self.mode == "BROADCAST" and "parallelism" in request.given:

@@ -93,12 +93,12 @@ def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".
 def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the outcome of each case; a difference that the check announced is a loss."""
     made = {}
-    for case, foretold in said.items():
+    for case, predicted in said.items():
         outcome = found[case]["outcome"] if case in found else REFUSED
         made[case] = (
             outcome
             if outcome in (EQUAL, REFUSED)
-            else (LOST if foretold == LOST and outcome == "DIFFERENT" else FAILED)
+            else (LOST if predicted == LOST and outcome == "DIFFERENT" else FAILED)
         )
     return made
 

@@ -5,7 +5,7 @@
 OLD runs in the first release and NEW, which the second one compiles, in the second; both may be the same. Each line has
 the verdict, and what came after the savepoint: ``same rows`` as of NEW from its beginning, ``said`` (other rows, of a
 verdict that says that something is lost, begins empty or is filled), ``refused`` with the reason, ``not run`` (Flink
-refuses the query), or ``WRONG``: other rows that no verdict foretold. The exit code is 1 if any is wrong.
+refuses the query), or ``WRONG``: other rows that no verdict predicted. The exit code is 1 if any is wrong.
 """
 
 from __future__ import annotations

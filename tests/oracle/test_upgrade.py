@@ -96,8 +96,8 @@ def test_keys_of_kryo_are_restored_from_where_values_show_their_ends(
         case: "different" if case in lost else "equal" for case in only
     }
     assert lost == {"inner-in-pojo-empty"}
-    foretold = [part.row() for part in made["timer-of-uuid"].parts if part.outcome is Outcome.FAILS]
-    assert {row[restored_by] for row in foretold if row["kind"] == "TIMER"} == {Stage.RESTORING}
+    predicted = [part.row() for part in made["timer-of-uuid"].parts if part.outcome is Outcome.FAILS]
+    assert {row[restored_by] for row in predicted if row["kind"] == "TIMER"} == {Stage.RESTORING}
     old = pyspark_savepoint.open(tmp_path / "old" / "timer-of-kryo", classes=[compile_harness(WRITER)])
     timers = old.timers("state").to_arrow().sort_by("timestamp")
     assert timers["key"].to_pylist() == [{"number": 1.5, "text": "a"}, {"number": -2.0, "text": "b"}]

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 import pyarrow as pa
 
 from pyspark_savepoint.engines.display import html_columns
-from pyspark_savepoint.engines.table_reads import explaining_absence, noting_texts, partitions_of, table_of
+from pyspark_savepoint.engines.table_reads import (
+    explaining_missing_files,
+    partitions_of,
+    table_of,
+    warning_of_escaped_texts,
+)
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
@@ -282,9 +287,9 @@ class SnapshotTable(LocalTable):
         """
         try:
             BytesAhead.within(self.options.memory)
-            with explaining_absence(self.options):
+            with explaining_missing_files(self.options):
                 batches = (batch for partition in self._partitions() for batch in _counted(partition))
-                yield from noting_texts(batches, self.options.text, _warn, self.options.uid)
+                yield from warning_of_escaped_texts(batches, self.options.text, _warn, self.options.uid)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
@@ -300,13 +305,15 @@ class SnapshotTable(LocalTable):
         """
         names = self.schema.names
         try:
-            with explaining_absence(self.options):
+            with explaining_missing_files(self.options):
                 for partition in self._partitions():
                     if isinstance(partition, PartitionOfRows):
                         yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
                         progress.part_done()
                     else:
-                        for batch in noting_texts(_counted(partition), self.options.text, _warn, self.options.uid):
+                        for batch in warning_of_escaped_texts(
+                            _counted(partition), self.options.text, _warn, self.options.uid
+                        ):
                             yield from batch.to_pylist()
         except SavepointError as error:
             raise error.with_traceback(None) from None

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_savepoint.engines.table_reads import cpus, explaining_absence, noting_texts, partitions_of
+from pyspark_savepoint.engines.table_reads import (
+    cpus,
+    explaining_missing_files,
+    partitions_of,
+    warning_of_escaped_texts,
+)
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
@@ -36,7 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def plainly(function: Callable[P, T]) -> Callable[P, T]:
+def with_short_traceback(function: Callable[P, T]) -> Callable[P, T]:
     """Return the function so that its errors are raised again without the frames below."""
 
     @wraps(function)
@@ -71,7 +76,7 @@ class SavepointDataSourceReader(DataSourceReader):
         self.schema = schema
         self.shown_warnings = shown_warnings
 
-    @plainly
+    @with_short_traceback
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
         read, table, partitions = partitions_of(self.options, self._columns, cpus())
@@ -96,7 +101,7 @@ class SavepointDataSourceReader(DataSourceReader):
         if not isinstance(partition, StatePartition):
             return
         try:
-            with explaining_absence(self.options):
+            with explaining_missing_files(self.options):
                 yield from batches_of(partition, self.schema, self.options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
@@ -108,7 +113,7 @@ def batches_of(
     """Yield the batches of a partition, with exactly the schema that Spark expects."""
     shown = arrow_schema(schema)
     BytesAhead.within(options.memory)
-    for batch in noting_texts(partition.state.batches(), options.text, _warn_one, options.uid):
+    for batch in warning_of_escaped_texts(partition.state.batches(), options.text, _warn_one, options.uid):
         yield relabel(batch, shown)
 
 

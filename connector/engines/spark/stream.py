@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyspark_savepoint.engines.spark.reader import StatePartition, batches_of, plainly, warn
+from pyspark_savepoint.engines.spark.reader import StatePartition, batches_of, warn, with_short_traceback
 from pyspark_savepoint.engines.table_reads import cpus, partitions_of
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -368,7 +368,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         if is_snapshot(options.located):
             raise one_is_no_stream(options.path)
 
-    @plainly
+    @with_short_traceback
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins: before the first snapshot, or as the options say.
 
@@ -391,7 +391,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         self.returned = position
         return self.offsets.written(position)
 
-    @plainly
+    @with_short_traceback
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
         """Return where the next micro-batch ends.
 
@@ -505,7 +505,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """Read no checkpoints that are completed from now on."""
         self.until = frozenset(each.digest for several in self._versions().values() for each in several)
 
-    @plainly
+    @with_short_traceback
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return the comparisons of a micro-batch, each with a partition per subtask that restores state.
 
@@ -633,7 +633,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             "the query goes on with the next that exists; with a new checkpointLocation it begins anew",
         )
 
-    @plainly
+    @with_short_traceback
     def commit(self, end: dict[str, Any]) -> None:
         """Let go of the checkpoints before one up to which everything is read.
 

@@ -120,7 +120,7 @@ def expect_utf8(column: pa.Array) -> None:
         ) from error
 
 
-class _Noted:
+class _EscapedTexts:
     """Count of the batches of this process with a string that was escaped or replaced."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _Noted:
         self.count += 1
 
 
-NOTED = _Noted()
+ESCAPED_TEXTS = _EscapedTexts()
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class StringSerializer(_TextSerializer):
             row, why, size = strings.read_strings(
                 at.buffer, at.position, at.end, self._extra, offsets, out, valid, lone
             )
-            NOTED.add()
+            ESCAPED_TEXTS.add()
         if why == strings.TOO_LARGE:
             refuse_size(at, row)
         if row >= 0:
@@ -242,7 +242,7 @@ def characters(units: npt.NDArray[np.uint16], form: str) -> tuple[pa.Array, int]
     out = np.empty(3 * len(units), np.uint8)
     row = kernels.units_to_utf8(units, offsets, out)
     if row >= 0 and form != "error":
-        NOTED.add()
+        ESCAPED_TEXTS.add()
         return pa.array([column_text(chr(unit), form) for unit in units.tolist()], pa.string()), -1
     return binary_array(pa.string(), offsets, out[: offsets[-1]]), row
 

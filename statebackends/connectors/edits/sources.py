@@ -45,7 +45,7 @@ from pyspark_savepoint.statebackends.connectors.operator_streams import with_ele
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Edits of sources that are not part of a HybridSource.
-ALONE: Mapping[str, SplitEdits] = {
+SPLIT_EDITORS: Mapping[str, SplitEdits] = {
     "kafka": KafkaEdits(),
     "kafka_consumer": ConsumerEdits(),
     "dynamic_kafka": DynamicKafkaEdits(),
@@ -61,7 +61,7 @@ ALONE: Mapping[str, SplitEdits] = {
 #: How many splits a note names.
 MAX_NAMED = 5
 #: What must still be there to read records again: the connector does not fail where it is not.
-STILL_THERE = {
+RETENTION_NOTES = {
     "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
     "which each completed checkpoint of the job may have moved",
     "pulsar": "the broker deletes messages that were acknowledged, unless its namespace retains them",
@@ -84,10 +84,12 @@ TABLE_COLUMNS = frozenset(
     }
 )
 #: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
-UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
+EXTRA_COLUMNS = {"kafka_consumer": KAFKA_SPLITS.columns.names}
 #: Enumerators of new sources, which know no split yet.
 NEW_ENUMERATORS: Mapping[str, Any] = {"kafka": KafkaEnumerator(()), "number_sequence": ()}
-REWOUND = "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
+AT_LEAST_ONCE_WARNING = (
+    "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
+)
 
 #: Largest position.
 MAX_LONG = (1 << 63) - 1
@@ -133,8 +135,8 @@ def with_offsets(
     moved = {key: value for key, value in changed.items() if key in pending}
     with _Refusals(source):
         result = edits.with_pending(replace(source, splits=splits), moved)
-    also = STILL_THERE.get(source.kind.name.removeprefix(HYBRID))
-    rewound = (REWOUND,) if also is None else (REWOUND, also)
+    also = RETENTION_NOTES.get(source.kind.name.removeprefix(HYBRID))
+    rewound = (AT_LEAST_ONCE_WARNING,) if also is None else (AT_LEAST_ONCE_WARNING, also)
     return Edited(result, (*_of_several(edits, offsets or {}, everything), *(rewound if back else ())))
 
 
@@ -299,12 +301,12 @@ def _numbers(value: Any) -> Iterator[int]:
 def _edits(source: SourceState) -> SplitEdits:
     name = source.kind.name
     inner = name.removeprefix(HYBRID)
-    if inner in ALONE:
-        return ALONE[name] if name == inner else HybridEdits(ALONE[inner], kinds_of(SPLITS, inner)[0])
+    if inner in SPLIT_EDITORS:
+        return SPLIT_EDITORS[name] if name == inner else HybridEdits(SPLIT_EDITORS[inner], kinds_of(SPLITS, inner)[0])
     raise UnsupportedStateError(
         f"splits of {name} can be read, but not changed",
         operator=source.label,
-        expected=f"a source of {', '.join(ALONE)}, or a hybrid source of one of them",
+        expected=f"a source of {', '.join(SPLIT_EDITORS)}, or a hybrid source of one of them",
     )
 
 
@@ -322,7 +324,7 @@ def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, 
 
 def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
     """Raise ValueError for a column that no split has, which would have no effect."""
-    known = [*source.kind.columns.names, *UNDERSTOOD.get(source.kind.name, ()), *sorted(TABLE_COLUMNS)]
+    known = [*source.kind.columns.names, *EXTRA_COLUMNS.get(source.kind.name, ()), *sorted(TABLE_COLUMNS)]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name not in known:
             raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")

@@ -312,9 +312,9 @@ class EntryProgram:
         return not self.changes_keys and self.value.changes_nothing
 
     @property
-    def doubts(self) -> int:
+    def uncertain_values(self) -> int:
         """Number of parts of entries of which it is unknown whether Flink reads them as others, or fails."""
-        return sum(program.doubts for program in (*self._of_keys, self.value))
+        return sum(program.uncertain_values for program in (*self._of_keys, self.value))
 
     @property
     def hides_in_keys(self) -> bool:
@@ -396,9 +396,9 @@ class ElementProgram:
         self._form = _EitherForm(roles[VALUE].change if misread is None else None, tuple(roles.values()))
 
     @property
-    def doubts(self) -> int:
+    def uncertain_values(self) -> int:
         """Number of elements of which it is unknown whether Flink reads them as others, or fails."""
-        return sum(program.doubts for program in self.programs)
+        return sum(program.uncertain_values for program in self.programs)
 
     @property
     def changes_nothing(self) -> bool:

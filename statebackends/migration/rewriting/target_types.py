@@ -248,8 +248,8 @@ class _Search:
             self.known.update({(*part_path, *inner): part for inner, part in by_path(pair.new).items()})
             since = len(self.parts)
             made.append(self.target(pair.old, part_path))
-            hindered = any(part.obstacle is not None for part in self.parts[since:])
-            if not hindered and made[-1].flink_type != pair.new.flink_type:
+            blocked = any(part.obstacle is not None for part in self.parts[since:])
+            if not blocked and made[-1].flink_type != pair.new.flink_type:
                 reason = f"{pair.new.flink_type} is the type in the new job, and its values cannot be rewritten to it"
                 obstacle = Obstacle(
                     MigrationVerdict.IMPOSSIBLE, reason, "give the new job the type that the old one has"

@@ -43,7 +43,7 @@ WRITTEN_OTHERWISE = (
     "classes of the job that wrote it (only its class file has the fields of an inner class)"
 )
 #: Bytes before a value that is misread as one that is not known: no other value is equal to it.
-NOT_THESE = b"\xff" * 16
+UNEQUAL_PREFIX = b"\xff" * 16
 
 
 class ValueEndsError(Exception):
@@ -113,7 +113,7 @@ class _Value:
     #: Whether a part was rewritten: if it was misread, all behind it may be.
     rewritten: bool = False
     #: Whether a null was read behind such a part in a field that is primitive or a box.
-    doubtful: bool = False
+    uncertain: bool = False
 
 
 @dataclass
@@ -132,7 +132,7 @@ class ValueProgram:
     #: Whether values are walked through even without parts to rewrite: for unlisted subclasses, which may have some.
     walks: bool = False
     #: Number of values of which it is unknown whether Flink reads them as others, or fails.
-    doubts: int = field(default=0, init=False)
+    uncertain_values: int = field(default=0, init=False)
     _functions: list[Rewrite] = field(default_factory=list, init=False)
     _skip: SkipNode = field(init=False)
 
@@ -211,7 +211,7 @@ class ValueProgram:
                 found=data[at : at + 40].hex(),
                 remedy=WRITTEN_OTHERWISE,
             )
-        self.doubts += value.doubtful
+        self.uncertain_values += value.uncertain
         out += data[value.copied : end]
         return end
 
@@ -333,8 +333,8 @@ class _Compiler:
 
 def _misread_subclass(part: SkipNode) -> SkipNode:
     def misread(value: _Value, p: int) -> int:
-        value.doubtful = True
-        value.out += NOT_THESE
+        value.uncertain = True
+        value.out += UNEQUAL_PREFIX
         return part(value, p)
 
     return misread
@@ -349,7 +349,7 @@ def _null_in_primitive(_: _Value, __: int) -> int:
 
 
 def _null_in_box(value: _Value, p: int) -> int:
-    value.doubtful = value.doubtful or value.rewritten
+    value.uncertain = value.uncertain or value.rewritten
     return p + 1
 
 

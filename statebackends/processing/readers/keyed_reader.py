@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.unify import united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
@@ -151,7 +151,7 @@ def partitions_by_group(table: KeyedTable | TimersTable | None, parallelism: int
 def states_of(headers: OperatorHeaders, namespaced: bool) -> dict[str, StateMetaInfoSnapshot]:
     """Return the key-value states of an operator with or without namespace, by name."""
     return {
-        name: united_meta(metas) or metas[0]
+        name: merge_registrations(metas) or metas[0]
         for (name, timer), metas in headers.metas().items()
         if not timer and is_namespaced(metas[0]) == namespaced
     }

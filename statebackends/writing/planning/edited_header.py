@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.unify import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -70,9 +70,9 @@ def header_of_states(
 
 
 def _one(metas: Sequence[StateMetaInfoSnapshot], operator: OperatorState) -> StateMetaInfoSnapshot:
-    common = united_meta(metas)
+    common = merge_registrations(metas)
     if common is None:
-        other = next(meta for meta in metas if united_meta((metas[0], meta)) is None)
+        other = next(meta for meta in metas if merge_registrations((metas[0], meta)) is None)
         raise _differ(metas[0].name, operator, *map(_in_words, (metas[0], other)))
     return common
 
@@ -82,9 +82,9 @@ def _in_words(meta: StateMetaInfoSnapshot) -> str:
 
 
 def _one_key(keys: Sequence[TypeSerializer], operator: OperatorState) -> TypeSerializer:
-    common = united(keys)
+    common = merge_serializers(keys)
     if common is None:
-        other = next(key for key in keys if united((keys[0], key)) is None)
+        other = next(key for key in keys if merge_serializers((keys[0], key)) is None)
         raise _differ("key", operator, keys[0].flink_type, other.flink_type)
     return common
 

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.model.unify import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
@@ -121,7 +121,7 @@ class OperatorTypes:
     def of_keys(cls, headers: OperatorHeaders) -> OperatorTypes:
         """Build the type of an operator's keys alone, whatever the number of its states."""
         keys = headers.key_serializers
-        return cls(headers.operator.label, "", (united(keys) or max(keys, key=_size)) if keys else None)
+        return cls(headers.operator.label, "", (merge_serializers(keys) or max(keys, key=_size)) if keys else None)
 
     def only(self, names: Collection[str]) -> OperatorTypes:
         """Return the types of some states, so that what is done with them does not take time for all others."""
@@ -221,7 +221,7 @@ def inference_of(request: WriteSpec) -> TypeInference | None:
 
 
 def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:
-    return united_meta(metas) or max(metas, key=lambda meta: _size(unwrap(meta.value_serializer)))
+    return merge_registrations(metas) or max(metas, key=lambda meta: _size(unwrap(meta.value_serializer)))
 
 
 def _size(serializer: TypeSerializer) -> int:

@@ -27,7 +27,13 @@ OTHERS = {
     "other files": ["notes.txt"],
 }
 #: What writes that failed, or the system, leave.
-NOBODYS = [".pending-0123456789ab/x", "0123456789ab-copy-1", "._metadata.0123456789ab", ".DS_Store", "lost+found/x"]
+IGNORED_NAMES = [
+    ".pending-0123456789ab/x",
+    "0123456789ab-copy-1",
+    "._metadata.0123456789ab",
+    ".DS_Store",
+    "lost+found/x",
+]
 
 
 def make(folder: Path, names: list[str]) -> None:
@@ -60,7 +66,7 @@ def test_metadata_of_iceberg_that_is_compressed(tmp_path: Path) -> None:
 def test_a_new_or_empty_folder_and_a_savepoint(tmp_path: Path) -> None:
     assert expect_folder(Staging.at(str(tmp_path / "new"))) == (False, None)
     assert expect_folder(Staging.at(str(tmp_path))) == (True, None)
-    make(tmp_path, NOBODYS)
+    make(tmp_path, IGNORED_NAMES)
     assert expect_folder(Staging.at(str(tmp_path))) == (True, None)
     assert expect_folder(Staging.at(str(SHOP))) == (True, (SHOP / "_metadata").read_bytes())
     copied = tmp_path / "copied"
@@ -73,7 +79,7 @@ def test_a_new_or_empty_folder_and_a_savepoint(tmp_path: Path) -> None:
 
 def test_many_names_are_not_all_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, [f"part-{number}.parquet" for number in range(50)])
-    monkeypatch.setattr("pyspark_savepoint.formats.snapshot.write_folder.LOOKED_AT", 7)
+    monkeypatch.setattr("pyspark_savepoint.formats.snapshot.write_folder.MAX_LISTED", 7)
     with pytest.raises(StateExistsError) as raised:
         expect_folder(Staging.at(str(tmp_path)))
     assert raised.value.facts["found"].endswith("and 2 more")

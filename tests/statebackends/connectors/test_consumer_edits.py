@@ -8,7 +8,7 @@ from pyspark_savepoint.formats.connectors.sources.kafka_consumer import last_off
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
-    REWOUND,
+    AT_LEAST_ONCE_WARNING,
     add_splits,
     positioned,
     remove_splits,
@@ -33,7 +33,7 @@ def test_positions_are_those_of_the_next_record(consumer: OpenOperator) -> None:
     assert positions(source) == {FIRST: 50, SECOND: 50}
     assert source.written() == consumer.operator
     rewound = with_offsets(source, {FIRST: 10})
-    assert rewound.notes == (REWOUND,)
+    assert rewound.notes == (AT_LEAST_ONCE_WARNING,)
     assert positions(rewound.source) == {FIRST: 9, SECOND: 50}
     assert positions(with_offsets(source, None, by=-100, clamp=True).source) == {FIRST: -1, SECOND: -1}
     words = with_offsets(source, {FIRST: "latest", SECOND: "earliest"})

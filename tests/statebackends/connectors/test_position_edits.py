@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.statebackends.connectors.connector_states import SourceState, connector_states
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
-    REWOUND,
+    AT_LEAST_ONCE_WARNING,
     add_splits,
     positioned,
     remove_splits,
@@ -92,7 +92,7 @@ def test_kinesis_shards_go_on_elsewhere(kinesis: SourceState) -> None:
     assert kinesis.written() == kinesis.opened.operator
     end = ("LATEST", None, None)
     rewound = with_offsets(kinesis, {"shardId-1": 17})
-    assert rewound.notes == (REWOUND,)
+    assert rewound.notes == (AT_LEAST_ONCE_WARNING,)
     assert places(rewound.source) == {"shardId-1": ("AFTER_SEQUENCE_NUMBER", "17", None), "shardId-2": end}
     for given, place in (
         ("496", ("AFTER_SEQUENCE_NUMBER", "496", None)),
@@ -134,7 +134,7 @@ def test_the_consumer_before_the_kinesis_source(corpus: Path) -> None:
     assert source.kind is KINESIS_CONSUMER
     assert source.written() == source.opened.operator
     rewound = with_offsets(source, {"shardId-1": 12})
-    assert (rewound.notes, rows(rewound.source)[0]["sequence_number"]) == ((REWOUND,), "12")
+    assert (rewound.notes, rows(rewound.source)[0]["sequence_number"]) == ((AT_LEAST_ONCE_WARNING,), "12")
     # The hash 58053 (37 * 1569), not null, the text, -1 for no part of an aggregate.
     assert written(rewound.source).splits[0].value["kryo"] == b"\x57\1\x8a\x8b\7\1" + b"1\xb2" + b"\1"
     assert rows(with_offsets(source, None, to="latest").source)[0]["marker"] == "latest"
@@ -167,7 +167,7 @@ def test_mysql_goes_on_elsewhere_in_its_binary_log(corpus: Path) -> None:
     assert source.kind is MYSQL_CDC
     assert source.written() == source.opened.operator
     rewound = with_offsets(source, {"binlog-split": {"file": "bin.000002", "pos": 4}})
-    assert rewound.notes == (REWOUND,)
+    assert rewound.notes == (AT_LEAST_ONCE_WARNING,)
     assert start(rewound.source) == {
         "file": "bin.000002", "pos": "4", "event": "0", "row": "0", "kind": "SPECIFIC",
     }  # fmt: skip
@@ -206,7 +206,7 @@ def test_postgres_goes_on_elsewhere_in_its_write_ahead_log(corpus: Path) -> None
     # The connector would continue at lsn_proc, and search the transaction behind lsn_commit.
     rewound = with_offsets(source, {"stream-split": 20000})
     assert start(rewound.source) == {"lsn": "20000", "ts_usec": "1700"}
-    assert rewound.notes[0] == REWOUND
+    assert rewound.notes[0] == AT_LEAST_ONCE_WARNING
     assert "confirmed_flush_lsn" in rewound.notes[1]
     assert written(rewound.source).enumerator == source.enumerator
     assert with_offsets(source, {"stream-split": 23401}).notes == ()
@@ -260,7 +260,7 @@ def test_pulsar_goes_on_behind_another_message(corpus: Path) -> None:
     assert source.written() == source.opened.operator
     assert [row["position"] for row in offsets(source)] == ["after 10:20", "after 10:21:2/8", "start cursor"]
     rewound = with_offsets(source, {(TOPIC, 0): "9:3", (TOPIC, 2): {"last_ledger_id": 8, "last_entry_id": -1}})
-    assert rewound.notes[0] == REWOUND
+    assert rewound.notes[0] == AT_LEAST_ONCE_WARNING
     assert "retains" in rewound.notes[1]
     after = written(rewound.source)
     ids = [split.value["message_id"].hex() for split in after.splits]
@@ -338,7 +338,7 @@ def test_the_source_of_a_hybrid_that_runs_goes_on_elsewhere(corpus: Path) -> Non
     first = source.splits[0].value
     name = first.value.split_id
     rewound = with_offsets(source, {name: first.value.next - 3})
-    assert rewound.notes == (REWOUND,)
+    assert rewound.notes == (AT_LEAST_ONCE_WARNING,)
     after = written(rewound.source).splits
     assert after[0].value == replace(first, value=replace(first.value, next=first.value.next - 3))
     assert after[1:] == source.splits[1:]

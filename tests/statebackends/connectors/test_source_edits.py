@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshot
 from pyspark_savepoint.statebackends.connectors.connector_states import SourceState, connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.edits.sources import (
-    REWOUND,
+    AT_LEAST_ONCE_WARNING,
     add_splits,
     key_columns,
     positioned,
@@ -95,7 +95,7 @@ def test_a_kafka_offset_changes_its_eight_bytes_alone(corpus: Path, case: str) -
     edited = with_offsets(source, {ORDERS_1: 10, ("orders", 2): 150})
     after = edited.source.written()
 
-    assert edited.notes == (REWOUND,)
+    assert edited.notes == (AT_LEAST_ONCE_WARNING,)
     assert after.coordinator_state == before.coordinator_state
     differ = {}
     for index, subtask in before.subtasks.items():
@@ -121,7 +121,7 @@ def test_kafka_positions_by_topic_by_words_and_by_numbers(corpus: Path) -> None:
         with_offsets(source, None, by=-100)
     moved = with_offsets(source, None, by=-100, clamp=True)
     assert kafka(moved.source) == {key: max(0, offset - 100) for key, offset in before.items()}
-    assert moved.notes == (REWOUND,)
+    assert moved.notes == (AT_LEAST_ONCE_WARNING,)
     assert with_offsets(source, None, by=5).notes == ()
     stopped = with_offsets(source, {ORDERS_1: {"stop_offset": 130}}).source
     (stop,) = (split.value for split in stopped.splits if split.value.split_id == "orders-1")
@@ -275,7 +275,7 @@ def test_number_sequences(corpus: Path) -> None:
 
     assert numbers(source) == {"1": (90, 199), "2": (289, 399)}
     edited = with_offsets(source, {"1": 50, "2": 300})
-    assert edited.notes == (REWOUND,)
+    assert edited.notes == (AT_LEAST_ONCE_WARNING,)
     assert numbers(written(edited.source)) == {"1": (50, 199), "2": (300, 399)}
     assert numbers(written(with_offsets(source, None, by=10).source)) == {"1": (100, 199), "2": (299, 399)}
     added = written(add_splits(source, [{"split_id": "3", "next": 1000, "to": 1010}]).source)
@@ -299,7 +299,7 @@ def test_files(corpus: Path) -> None:
     before = {"0000000004": (-1, 15), "0000000003": (-1, 18), "0000000002": None}
     assert positions(source) == before
     edited = with_offsets(source, {"0000000004": 5, "0000000002": 60})
-    assert edited.notes == (REWOUND,)
+    assert edited.notes == (AT_LEAST_ONCE_WARNING,)
     assert positions(written(edited.source)) == before | {"0000000004": (-1, 5), "0000000002": (-1, 60)}
     start = with_offsets(source, {"0000000004": "earliest", "0000000003": {"position_offset": 6}}).source
     assert positions(written(start)) == before | {"0000000004": None, "0000000003": (6, 0)}

@@ -43,14 +43,14 @@ def checked(case: str, backend: str = "hashmap", *, told: bool = True, classes: 
     return migration.check()
 
 
-def foretold(check: MigrationCheck) -> Outcome:
+def predicted(check: MigrationCheck) -> Outcome:
     return max((part.outcome for part in check.parts), key=lambda outcome: outcome.severity)
 
 
 def test_the_check_foretells_what_flink_does() -> None:
     """The check never predicts a restore for state on which Flink fails, or that it restores with other values."""
     found = Counter(
-        (foretold(checked(case)), REAL[real["asIs"]["2.2.1 hashmap"]["outcome"]]) for case, real in CASES.items()
+        (predicted(checked(case)), REAL[real["asIs"]["2.2.1 hashmap"]["outcome"]]) for case, real in CASES.items()
     )
     assert not [pair for pair in found if pair[0] is Outcome.RESTORES and pair[1] is not Outcome.RESTORES]
     assert sum(count for (said, real), count in found.items() if said is real) >= 189, found
@@ -72,7 +72,7 @@ def test_the_check_foretells_when_flink_fails(backend: str) -> None:
             stage = Stage.REGISTRATION
         stages[stage] += 1
         wrong += [case for part in parts if part.row()[backend] != stage]
-    # A null for an int, and what stands between the elements of a list, are not foretold; the map without its content
+    # A null for an int, and what stands between the elements of a list, are not predicted; the map without its content
     # is restored, and fails where the job uses it.
     allowed = {"pojo-all", "liststate-pojo-list", "mapstate-list-key", "kryo-unmodifiable-map"}
     assert set(wrong) <= (allowed if backend == "hashmap" else set())

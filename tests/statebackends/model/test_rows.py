@@ -103,7 +103,7 @@ def test_a_key_that_a_state_has_twice_is_refused() -> None:
     block.states = (_Named(),)  # type: ignore[assignment]
 
     with pytest.raises(CorruptStateError, match="a key has two values") as raised:
-        join(block).one_each(0)
+        join(block).single_entries(0)
     assert raised.value.facts["state"] == "twice"
 
 

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableState
 from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
-from pyspark_savepoint.formats.serializers.basic.strings import NOTED, column_texts, refuse_surrogate
+from pyspark_savepoint.formats.serializers.basic.strings import ESCAPED_TEXTS, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import (
     DATE_PARTS,
     DATE_TIME_PARTS,
@@ -412,7 +412,7 @@ def text_column(values: list[Any], kind: pa.DataType, at: Cursors) -> pa.Array:
         row = next(row for row, value in enumerate(values) if not _has_utf_8(value, kind))
         if form == "error":
             refuse_surrogate(at, row)
-    NOTED.add()
+    ESCAPED_TEXTS.add()
     return pa.array([column_texts(value, form) for value in values], kind)
 
 
@@ -423,7 +423,7 @@ def variant_of(value: Any, form: str) -> tuple[bytes, bytes]:
     except LoneSurrogateError:
         if form == "error":
             raise
-    NOTED.add()
+    ESCAPED_TEXTS.add()
     return encode_variant(column_texts(value, form))
 
 

@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
-from pyspark_savepoint.statebackends.model.unify import united, united_meta
+from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.oracle import fleet
@@ -78,11 +78,11 @@ def test_serializers_of_subtasks_are_united_at_any_depth(rescaled: Path) -> None
             metas = opened.keyed.metas()[name, False]
             assert len({meta.value_serializer for meta in metas}) > 1  # or the file proves nothing
             one = states.metas[name, False]
-            assert united_meta([*metas, one]) == united_meta([one]) == one
+            assert merge_registrations([*metas, one]) == merge_registrations([one]) == one
             for text in ("Bus", "Truck", "Trailer", "Crates", "Liquid"):
                 assert f"Fleet${text} " in one.value_serializer.flink_type
         text, number = (opened.keyed.metas()[name, False][0] for name in ("vehicle", "before"))
-        assert united([text.value_serializer, number.value_serializer]) is None
+        assert merge_serializers([text.value_serializer, number.value_serializer]) is None
 
 
 @pytest.mark.thorough("values of all subclasses, and class files")
