@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
 import runpy
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import pyspark_savepoint
 
 pytestmark = pytest.mark.thorough("what a change of the source must keep")
 
@@ -94,3 +100,20 @@ def test_every_folder_is_a_package() -> None:
     for folder in (*FOLDERS, "tests"):
         without = {path.parent for path in (ROOT / folder).rglob("*.py")}
         assert all((path / "__init__.py").exists() for path in without if "java" not in path.parts)
+
+
+def test_public_names_are_found_in_an_archive(tmp_path: Path) -> None:
+    """As Spark hands over the package: ``--py-files wheel.zip``."""
+    package = Path(pyspark_savepoint.__file__).parent
+    archive = shutil.make_archive(str(tmp_path / "wheel"), "zip", package.parent, package.name)
+    code = "import pyspark_savepoint as p; print(p.__file__, p.SavepointError.__module__, len(p.__all__))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": archive},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    file, module, count = run.stdout.split()
+    assert Path(archive) in Path(file).parents
+    assert (module, int(count)) == ("pyspark_savepoint.formats.errors", len(pyspark_savepoint.__all__))

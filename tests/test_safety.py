@@ -54,14 +54,14 @@ RUNS_KERNELS = ("formats/kernels/interpretation.py", "formats/kernels/compiling.
 CALLS_MACHINE_CODE = "formats/kernels/object_code.py"
 #: Where a module is imported by a name that is not written in the import: the names are constants of the module.
 IMPORTS_BY_NAME = {
-    "connector/__init__.py": 1,
+    "connector/options/public_names.py": 1,
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "formats/serializers/registry.py": 1,
 }
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
     "formats/arrow_compute.py": 1,  # functions that our modules name
-    "connector/__init__.py": 1,  # the lazy public names
+    "connector/options/public_names.py": 1,  # the public names
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
     "connector/engines/face.py": 1,  # the verbs of a face

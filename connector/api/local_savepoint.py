@@ -147,5 +147,6 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
         return LocalSavepoint(path, options)
 
 
-#: The name that the package exports.
+#: The names that the package exports.
 open = open_savepoint  # noqa: A001
+create = create_savepoint

@@ -45,15 +45,10 @@ STRICT = {
 
 
 def test_names_for_type_checkers_are_those_at_run_time() -> None:
-    tree = ast.parse(Path(pyspark_savepoint.__file__).read_text())
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = {
-        alias.asname or alias.name: (node.module, alias.name)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert {*pyspark_savepoint.__all__, "open"} == {*seen, "__version__"}
+    stub = Path(pyspark_savepoint.__file__).with_suffix(".pyi")
+    imports = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname or alias.name: (node.module, alias.name) for node in imports for alias in node.names}
+    assert {*pyspark_savepoint.__all__, "open"} == set(seen)
     for name, (module, attribute) in seen.items():
         assert module is not None
         __import__(module)

@@ -219,3 +219,7 @@ class SavepointDataSource(DataSource):
             from pyspark_savepoint.options.pickled_serializers import accept
 
             accept(self.given)
+
+
+#: The name under which Spark finds the source in this package.
+DefaultSource = SavepointDataSource
