@@ -29,7 +29,8 @@ def test_the_scan_for_sources_finds_it_and_imports_no_more() -> None:
     found, _ = run_script(LOOK_UP)
     assert found["names"] == ["pyspark_savepoint"]
     assert found["source"] == "savepoint"
-    modules = ["", ".options", ".options.own_python", ".options.release", ".source", ".source.datasource"]
+    modules = ["", ".engines", ".engines.spark", ".engines.spark.datasource", ".options"]
+    modules += [f".options.{name}" for name in ("own_python", "public_names", "release")]
     new = [name for name in found["new"] if not name.endswith("._release")]  # only a build has it
     assert new == ["pyspark_savepoint" + name for name in modules]
     assert found["seconds"] < 1
