@@ -671,10 +671,24 @@ class CompositeSerializer(TypeSerializer):
 
         """
         outer_version = reader.outer_version(version)
-        if outer_version not in cls.outer_versions:
-            expect_version(name, outer_version, cls.outer_versions, reader)
+        versions, arity = cls.forms(name)
+        if outer_version not in versions:
+            expect_version(name, outer_version, versions, reader)
         outer = cls.read_outer(outer_version, reader)
-        return cls(name, version, outer_version, reader.nested(cls.arity), **outer)
+        return cls(name, version, outer_version, reader.nested(arity), **outer)
+
+    @classmethod
+    def forms(cls, name: str) -> tuple[tuple[int, ...], int | None]:
+        """Return the supported outer versions, and the number of nested serializers.
+
+        Args:
+            name: The Java name of the snapshot class.
+
+        Returns:
+            ``outer_versions`` and ``arity``.
+
+        """
+        return cls.outer_versions, cls.arity
 
     def write_payload(self, view: DataOutputView) -> None:
         """Write the payload as :meth:`read_snapshot` reads it.

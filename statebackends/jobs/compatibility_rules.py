@@ -25,20 +25,13 @@ from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
 from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer, ScalaEnumSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import all_kinds
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
-from pyspark_savepoint.formats.serializers.composite.collections import (
-    GenericArraySerializer,
-    LinkedListSerializer,
-    SortedMapSerializer,
-)
 from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer, RowSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, OpaqueFrame
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer, TraversableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.runtime.cep import NfaStateSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
-from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import (
     BinaryRowDataSerializer,
     CollectionDataSerializer,
@@ -399,21 +392,13 @@ RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
     (BinaryRowDataSerializer, _equal("number of fields", lambda row: row.fields)),
     (DecimalDataSerializer, _equal("precision or scale", lambda data: (data.precision, data.scale))),
     (TimestampDataSerializer, _equal("precision", lambda data: data.precision)),
-    (NullableSerializer, _equal("padding", lambda nullable: nullable.padding)),
-    (GenericArraySerializer, _equal("class of elements", lambda array: array.component_class)),
     (CaseClassSerializer, _equal("class", lambda product: product.class_name)),
-    (TraversableSerializer, _equal("builder", lambda traversable: traversable.builder_code)),
-    (SortedMapSerializer, _equal("comparator", lambda sorted_map: sorted_map.comparator)),
     (ExternalSerializer, _equal("data type", lambda external: (external.data_type, external.internal_input))),
     (RowSerializer, _migrates("with or without a row kind", lambda row: row.supports_row_kind)),
-    (LinkedListSerializer, _migrates("with or without a mask of nulls", lambda linked: linked.has_null_mask)),
-    (
-        TwoPhaseCommitSerializer,
-        _migrates("with or without null transactions", lambda state: state.supports_null_transaction),
-    ),
-    (
-        NfaStateSerializer,
-        _migrates("with or without a previous timestamp", lambda state: state.supports_previous_timestamp),
+    *(
+        (serializer, _equal(kind.equal, kind.compared) if kind.equal else _migrates(kind.migrates, kind.compared))
+        for kind, serializer in all_kinds()
+        if kind.compared is not None
     ),
 )
 

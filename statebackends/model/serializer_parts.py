@@ -7,12 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import KindSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
-from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
-from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
-from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 
 #: Names from the outermost part to the innermost: ("lines", "element").
 Path = tuple[str, ...]
@@ -45,22 +42,11 @@ def _same(before: Any, after: Any) -> bool:
 
 def _name(serializer: TypeSerializer, position: int) -> Path:
     """Return the name of a nested serializer."""
-    names: tuple[str, ...] = ()
-    if isinstance(serializer, MapSerializer):
-        names = ("key", "value")
-    elif isinstance(serializer, EitherSerializer):
-        names = ("left", "right")
-    elif isinstance(serializer, TimerSerializer):
-        names = ("key", "namespace")
-    elif isinstance(serializer, TtlSerializer):
-        names = ("last access", "value")
-    elif isinstance(serializer, NullableSerializer):
-        names = ("value",)
-    elif isinstance(serializer, FieldsSerializer):
+    if isinstance(serializer, KindSerializer):
+        return (serializer.kind.parts[position],)
+    if isinstance(serializer, FieldsSerializer):
         return (f"f{position}",)
-    elif len(serializer.children) == 1:
-        names = ("element",)
-    return (names[position] if position < len(names) else str(position),)
+    return ("element" if len(serializer.children) == 1 else str(position),)
 
 
 def by_path(serializer: TypeSerializer) -> dict[Path, TypeSerializer]:

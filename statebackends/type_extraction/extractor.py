@@ -49,7 +49,7 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import POJO, PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, SIMPLE
+from pyspark_savepoint.formats.serializers.notation.names import SIMPLE
 from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     AVRO_RECORD,
     BASIC,
@@ -243,8 +243,7 @@ class TypeExtractor:
         if len(kind.arguments) != 2:
             raise NoTypeError("Either without the types of its sides")
         sides = tuple(self.part(hierarchy, argument).serializer for argument in kind.arguments)
-        snapshot_class, version = COMPOSITES["EITHER"][1:3]
-        return Extracted(EitherSerializer(snapshot_class, 3, version, sides), EITHER)
+        return Extracted(EitherSerializer.of(*sides), EITHER)
 
     def part(self, hierarchy: Hierarchy, argument: JavaType) -> Extracted:
         """Return a type argument of a tuple or Either. Flink: ``createSubTypesInfo``."""
@@ -340,9 +339,7 @@ class TypeExtractor:
         if kind.name in LISTS and len(arguments) == 1:
             return Extracted(nullable(ListSerializer.of(nullable(self.afresh(arguments[0])))), LISTS[0])
         if kind.name == SET and len(arguments) == 1:
-            snapshot_class, version = COMPOSITES["SET"][1:3]
-            element = self.afresh(arguments[0])
-            return Extracted(nullable(SetSerializer(snapshot_class, 3, version, (element,))), SET)
+            return Extracted(nullable(SetSerializer.of(self.afresh(arguments[0]))), SET)
         return None
 
     def afresh(self, kind: JavaType) -> TypeSerializer:

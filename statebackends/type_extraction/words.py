@@ -9,7 +9,7 @@ describes (NULLABLE, Avro, SQL's data, Scala's) stay unchanged, and so does a si
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pyspark_savepoint.formats.class_files import ArrayType, ClassPath, ClassType, JavaClass, JavaType, parse_field_type
@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.class_files.java_types import class_name
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import KindSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
     GenericArraySerializer,
     ListSerializer,
@@ -25,30 +26,19 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 )
 from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer, TupleSerializer, tuple_class
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, JavaName, parse_type
 from pyspark_savepoint.statebackends.type_extraction.extractor import Extracted, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import (
-    EITHER,
-    LISTS,
-    MAP,
     ROW,
-    SET,
     enum,
     made_up,
     public_field,
 )
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
-
-COLLECTIONS: Mapping[type[TypeSerializer], str] = {
-    ListSerializer: LISTS[0],
-    MapSerializer: MAP,
-    SetSerializer: SET,
-    EitherSerializer: EITHER,
-}
 
 
 class TypeInference:
@@ -165,8 +155,8 @@ class _Words:
             return ClassType(words.class_name)
         if isinstance(words, GenericArraySerializer) and words.component_class in _erasures(arguments[0], words):
             return ArrayType(arguments[0])
-        if type(words) in COLLECTIONS:
-            return ClassType(COLLECTIONS[type(words)], arguments)
+        if isinstance(words, KindSerializer) and words.kind.java_class is not None:
+            return ClassType(words.kind.java_class, arguments)
         if isinstance(words, RowSerializer):
             return ClassType(ROW)
         name = CLASSES.get(words.flink_type)
@@ -220,7 +210,7 @@ def _is_class(words: TypeSerializer) -> bool:
     """Return whether the type is inferred from a class rather than given by the notation alone."""
     if isinstance(words, PojoSerializer | TupleSerializer | GenericArraySerializer):
         return True
-    return type(words) in COLLECTIONS and "Scala" not in words.snapshot_class
+    return isinstance(words, KindSerializer) and words.kind.java_class is not None
 
 
 def _erasures(component: JavaType, words: GenericArraySerializer) -> tuple[str | None, ...]:

@@ -19,7 +19,7 @@ the runtime, ``LinkedListSerializer`` and ``SortedMapSerializer`` of the table r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -41,16 +41,15 @@ from pyspark_savepoint.formats.serializers.base import (
     SnapshotReader,
     TypeSerializer,
     expect_version,
-    flink_types,
     write_nested,
 )
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     Fields,
     Flagged,
     MapEntries,
     Repeated,
-    ShapedSerializer,
     bounded_counts,
     encode_elements,
     hash_in_order,
@@ -61,7 +60,6 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     sum_per_row,
 )
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
-from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.structs import BOOL, UTF, by_version, implied, part
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
@@ -81,31 +79,32 @@ def hash_entries(key: TypeSerializer, value: TypeSerializer, column: pa.Array) -
     return mask_hashes(sum_per_row(entries, counts).view(np.int32), column)
 
 
+def entries_of(nested: tuple[TypeSerializer, ...]) -> Part:
+    """Return the shape of the entries of a map, whose values may be null."""
+    key, value = nested
+    return MapEntries(key, Flagged(value))
+
+
 def mask_hashes(hashes: Ints, column: pa.Array) -> Ints:
     """Set the hashes of null rows to 0."""
     return np.where(valid_rows(column), hashes, 0).astype(np.int32)
 
 
-@register(BASE + "ListSerializerSnapshot", "org.apache.flink.runtime.state.ArrayListSerializerSnapshot")
+@of_kind(
+    Kind(
+        "LIST",
+        (BASE + "ListSerializerSnapshot", "org.apache.flink.runtime.state.ArrayListSerializerSnapshot"),
+        shape=lambda nested: Repeated(nested[0]),
+        java_class="java.util.List",
+    )
+)
 @dataclass(frozen=True)
-class ListSerializer(ShapedSerializer):
+class ListSerializer(ShapedKindSerializer):
     """Serializer of LIST<T>: no null flags, so an element can be null only if its own serializer encodes null."""
 
     @property
     def element(self) -> TypeSerializer:
         return self.nested[0]
-
-    @property
-    def java_class(self) -> str | None:
-        return "java.util.List"
-
-    @property
-    def flink_type(self) -> str:
-        return f"LIST<{self.element.flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Repeated(self.element)
 
     def java_hash(self, column: pa.Array) -> Ints:
         return hash_list(self.element, column)
@@ -116,26 +115,26 @@ class ListSerializer(ShapedSerializer):
         return cls(BASE + "ListSerializerSnapshot", 3, 1, (element,))
 
 
-@register(BASE + "SetSerializerSnapshot")
+@of_kind(
+    Kind(
+        "SET",
+        (BASE + "SetSerializerSnapshot",),
+        shape=lambda nested: Repeated(Flagged(nested[0])),
+        java_class="java.util.Set",
+    )
+)
 @dataclass(frozen=True)
-class SetSerializer(ShapedSerializer):
+class SetSerializer(ShapedKindSerializer):
     """Serializer of SET<T>, since Flink 2.0, which becomes ARRAY."""
 
     @property
     def element(self) -> TypeSerializer:
         return self.nested[0]
 
-    @property
-    def java_class(self) -> str | None:
-        return "java.util.Set"
-
-    @property
-    def flink_type(self) -> str:
-        return f"SET<{self.element.flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Repeated(Flagged(self.element))
+    @classmethod
+    def of(cls, element: TypeSerializer) -> SetSerializer:
+        """Return a set as this package writes it."""
+        return cls(BASE + "SetSerializerSnapshot", 3, 1, (element,))
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return ``Set.hashCode``: the sum of the hashes of the elements."""
@@ -143,12 +142,10 @@ class SetSerializer(ShapedSerializer):
         return mask_hashes(sum_per_row(self.element.java_hash(items).view(np.uint32), counts).view(np.int32), column)
 
 
-@register(BASE + "MapSerializerSnapshot")
+@of_kind(Kind("MAP", (BASE + "MapSerializerSnapshot",), ("key", "value"), shape=entries_of, java_class="java.util.Map"))
 @dataclass(frozen=True)
-class MapSerializer(ShapedSerializer):
+class MapSerializer(ShapedKindSerializer):
     """Serializer of MAP<K, V>: values have a null flag, keys have none."""
-
-    arity: ClassVar[int | None] = 2
 
     @property
     def key(self) -> TypeSerializer:
@@ -157,18 +154,6 @@ class MapSerializer(ShapedSerializer):
     @property
     def value(self) -> TypeSerializer:
         return self.nested[1]
-
-    @property
-    def java_class(self) -> str | None:
-        return "java.util.Map" if type(self) is MapSerializer else None
-
-    @property
-    def flink_type(self) -> str:
-        return f"MAP<{flink_types(self.nested)}>"
-
-    @property
-    def shape(self) -> Part:
-        return MapEntries(self.key, Flagged(self.value))
 
     def java_hash(self, column: pa.Array) -> Ints:
         return hash_entries(self.key, self.value, column)
@@ -179,65 +164,61 @@ class MapSerializer(ShapedSerializer):
         return cls(BASE + "MapSerializerSnapshot", 3, 1, (key, value))
 
 
-@register(TABLE + "SortedMapSerializerSnapshot")
+@of_kind(
+    Kind(
+        "SORTED_MAP",
+        (TABLE + "SortedMapSerializerSnapshot",),
+        ("key", "value"),
+        shape=entries_of,
+        no_text="its comparator is a Java object",
+        compared=attrgetter("comparator"),
+        equal="comparator",
+    )
+)
 @dataclass(frozen=True)
 class SortedMapSerializer(MapSerializer):
     """Serializer of a map whose snapshot begins with its comparator, a Java object that is kept as bytes."""
 
     comparator: bytes = b""
 
-    @property
-    def flink_type(self) -> str:
-        return f"SORTED_{super().flink_type}"
-
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the comparator, then the nested serializers."""
         expect_version(name, version, (3,), reader)
         comparator = reader.once(skip_java_object)
-        return cls(name, version, 0, reader.nested(cls.arity), comparator)
+        return cls(name, version, 0, reader.nested(2), comparator)
 
     def write_payload(self, view: DataOutputView) -> None:
         view.write(self.comparator)
         write_nested(self.nested, view)
 
 
-@register(DATA_VIEW + "NullAwareMapSerializerSnapshot")
+of_kind(
+    # A map that may have a null key becomes an ARRAY of pairs, because Spark's MAP has none.
+    Kind(
+        "NULL_AWARE_MAP",
+        (DATA_VIEW + "NullAwareMapSerializerSnapshot",),
+        ("key", "value"),
+        shape=lambda nested: Repeated(Fields(("key", "value"), tuple(map(Flagged, nested)))),
+    ),
+    # The list or map of an aggregate function has the bytes of the list or map.
+    Kind("LIST_VIEW", (DATA_VIEW + "ListViewSerializerSnapshot",), shape=itemgetter(0)),
+    Kind("MAP_VIEW", (DATA_VIEW + "MapViewSerializerSnapshot",), shape=itemgetter(0)),
+)(ShapedKindSerializer)
+
+
+@of_kind(
+    Kind(
+        "OBJECT_ARRAY",
+        (BASE + "GenericArraySerializerSnapshot",),
+        shape=lambda nested: Repeated(Flagged(nested[0], null_flag=0)),
+        has_own_notation=True,
+        compared=attrgetter("component_class"),
+        equal="class of elements",
+    )
+)
 @dataclass(frozen=True)
-class NullAwareMapSerializer(ShapedSerializer):
-    """Serializer of a map that may have a null key; it becomes an ARRAY of pairs, because Spark's MAP has none."""
-
-    arity: ClassVar[int | None] = 2
-
-    @property
-    def flink_type(self) -> str:
-        return f"NULL_AWARE_MAP<{flink_types(self.nested)}>"
-
-    @property
-    def shape(self) -> Part:
-        key, value = self.nested
-        return Repeated(Fields(("key", "value"), (Flagged(key), Flagged(value))))
-
-
-@register(DATA_VIEW + "ListViewSerializerSnapshot", DATA_VIEW + "MapViewSerializerSnapshot")
-@dataclass(frozen=True)
-class DataViewSerializer(ShapedSerializer):
-    """Serializer of the list or map of an aggregate function, whose bytes are those of the list or map."""
-
-    @property
-    def flink_type(self) -> str:
-        """LIST_VIEW<LIST<T>> or MAP_VIEW<MAP<K, V>>."""
-        kind = "LIST_VIEW" if "ListView" in self.snapshot_class else "MAP_VIEW"
-        return f"{kind}<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return self.nested[0]
-
-
-@register(BASE + "GenericArraySerializerSnapshot")
-@dataclass(frozen=True)
-class GenericArraySerializer(ShapedSerializer):
+class GenericArraySerializer(ShapedKindSerializer):
     """Serializer of OBJECT_ARRAY<T>: a flag before every element, 1 if it is present."""
 
     component_class: str = part(UTF, "the component class of an array", default="")
@@ -261,10 +242,6 @@ class GenericArraySerializer(ShapedSerializer):
     def of(cls, element: TypeSerializer, component_class: str) -> GenericArraySerializer:
         """Return an array of objects as this package writes it."""
         return cls(BASE + "GenericArraySerializerSnapshot", 3, 1, (element,), component_class)
-
-    @property
-    def shape(self) -> Part:
-        return Repeated(Flagged(self.element, null_flag=0))
 
 
 @dataclass(frozen=True)
@@ -329,24 +306,27 @@ def _numbers_within(counts: Longs) -> Longs:
     return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-@register(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot")
+@of_kind(
+    Kind(
+        "LINKED_LIST",
+        (TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot",),
+        versions=(1, 2, 3),
+        compared=attrgetter("has_null_mask"),
+        migrates="with or without a mask of nulls",
+    )
+)
 @dataclass(frozen=True)
-class LinkedListSerializer(ShapedSerializer):
+class LinkedListSerializer(ShapedKindSerializer):
     """Serializer of LINKED_LIST<T> of SQL operators; since Flink 1.14 with a mask of nulls."""
 
     #: Versions below 3 imply it.
     has_null_mask: bool = part(
         by_version({1: implied(False), 2: implied(True), 3: BOOL}), "has a null mask", default=True
     )
-    outer_versions: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
     @property
     def element(self) -> TypeSerializer:
         return self.nested[0]
-
-    @property
-    def flink_type(self) -> str:
-        return f"LINKED_LIST<{self.element.flink_type}>"
 
     @property
     def shape(self) -> Part:

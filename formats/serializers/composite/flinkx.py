@@ -53,6 +53,7 @@ from pyspark_savepoint.formats.serializers.base import (
     flink_types,
     write_versioned,
 )
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     Choice,
@@ -64,7 +65,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     pick,
 )
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import SIDES, either_of, nullable_of
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
 from pyspark_savepoint.formats.structs import (
@@ -88,6 +89,8 @@ COLLECTIONS = {
         *(("MutableArrayDeque", "ARRAY_DEQUE"), ("MutableSet", "MUTABLE_SET")),
     )
 }
+#: Why no text can describe a type.
+OF_THE_JOB = "its serializer snapshot names classes of the job"
 MUTABLE = f"{FLINKX}Mutable"
 #: The count that means a null collection.
 NULL_COUNT = -(1 << 31)
@@ -233,26 +236,16 @@ class FlinkxCaseClassSerializer(FieldsSerializer):
         return CountedFields(Fields(self.names, self.nested))
 
 
-@register(f"{FLINKX}ScalaOptionSerializerSnapshot")
-@dataclass(frozen=True)
-class FlinkxOptionSerializer(ScalaOptionSerializer):
-    """Serializer of FLINKX_OPTION<T>, which becomes a nullable T."""
-
-    outer_versions: ClassVar[tuple[int, ...]] = (1, 2)
-
-    @property
-    def flink_type(self) -> str:
-        return f"FLINKX_OPTION<{self.nested[0].flink_type}>"
-
-
-@register(f"{FLINKX}ScalaEitherSerializerSnapshot")
-@dataclass(frozen=True)
-class FlinkxEitherSerializer(EitherSerializer):
-    """Serializer of FLINKX_EITHER<L, R>, which becomes a struct with exactly one field set."""
-
-    @property
-    def flink_type(self) -> str:
-        return f"FLINKX_EITHER<{flink_types(self.nested)}>"
+of_kind(
+    Kind(
+        "FLINKX_OPTION",
+        (f"{FLINKX}ScalaOptionSerializerSnapshot",),
+        versions=(1, 2),
+        shape=nullable_of,
+        no_text=OF_THE_JOB,
+    ),
+    Kind("FLINKX_EITHER", (f"{FLINKX}ScalaEitherSerializerSnapshot",), SIDES, shape=either_of, no_text=OF_THE_JOB),
+)(ShapedKindSerializer)
 
 
 @dataclass(frozen=True)

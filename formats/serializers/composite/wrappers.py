@@ -17,20 +17,20 @@ Flink: ``NullableSerializer``, ``EitherSerializer``, the ``Scala*Serializer`` an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from operator import attrgetter
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.serializers.base import (
     TypeSerializer,
-    flink_types,
 )
-from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Flagged, Repeated, ShapedSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
+from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Flagged, Repeated
 from pyspark_savepoint.formats.serializers.layout import Part
-from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.structs import UTF, at_most, part
 
+EITHER = "org.apache.flink.types.Either"
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 #: Packages of the Scala API's serializers: up to Flink 1.20, and since 2.0.
 SCALA = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
@@ -38,18 +38,27 @@ SCALA = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.ty
 MAX_PADDING = 1 << 20
 
 
-def scala(*names: str) -> list[str]:
+def scala(*names: str) -> tuple[str, ...]:
     """Return snapshot classes in both packages of the Scala API."""
-    return [home + name for home in SCALA for name in names]
+    return tuple(home + name for home in SCALA for name in names)
 
 
-@register(RUNTIME + "NullableSerializer$NullableSerializerSnapshot")
+@of_kind(
+    Kind(
+        "NULLABLE",
+        (RUNTIME + "NullableSerializer$NullableSerializerSnapshot",),
+        ("value",),
+        versions=(2,),
+        has_own_notation=True,
+        compared=attrgetter("padding"),
+        equal="padding",
+    )
+)
 @dataclass(frozen=True)
-class NullableSerializer(ShapedSerializer):
+class NullableSerializer(ShapedKindSerializer):
     """Serializer of NULLABLE<T>; with ``padding`` a null is as long as a value."""
 
     padding: int = part(at_most(MAX_PADDING), "bytes of padding", default=0)
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @property
     def java_class(self) -> str | None:
@@ -79,42 +88,33 @@ class NullableSerializer(ShapedSerializer):
         return cls(RUNTIME + "NullableSerializer$NullableSerializerSnapshot", 3, 2, (inner,), padding)
 
 
-@register(*scala("ScalaOptionSerializerSnapshot"))
+def nullable_of(nested: tuple[TypeSerializer, ...]) -> Part:
+    """Return the shape of an Option of Scala, which becomes a nullable column."""
+    return Flagged(nested[0], null_flag=0)
+
+
+SIDES = ("left", "right")
+
+
+def either_of(nested: tuple[TypeSerializer, ...]) -> Part:
+    """Return the shape of an Either, which becomes a struct with exactly one field set."""
+    return Choice(SIDES, nested, (1, 0))
+
+
+@of_kind(
+    Kind("EITHER", (RUNTIME + "JavaEitherSerializerSnapshot",), SIDES, shape=either_of, java_class=EITHER),
+    Kind("SCALA_EITHER", scala("ScalaEitherSerializerSnapshot"), SIDES, shape=either_of),
+    # Of Flink 1.6 and 1.7: it has no magic number before its parts.
+    Kind("EITHER", (RUNTIME + "EitherSerializerSnapshot",), SIDES, versions=(2,), shape=either_of),
+)
 @dataclass(frozen=True)
-class ScalaOptionSerializer(ShapedSerializer):
-    """Serializer of OPTION<T>, which becomes a nullable T."""
+class EitherSerializer(ShapedKindSerializer):
+    """Serializer of EITHER<L, R> and of SCALA_EITHER<L, R>."""
 
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"OPTION<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Flagged(self.nested[0], null_flag=0)
-
-
-@register(RUNTIME + "JavaEitherSerializerSnapshot", *scala("ScalaEitherSerializerSnapshot"))
-@dataclass(frozen=True)
-class EitherSerializer(ShapedSerializer):
-    """Serializer of EITHER<L, R>, which becomes a struct with exactly one field set."""
-
-    arity: ClassVar[int | None] = 2
-
-    @property
-    def java_class(self) -> str | None:
-        return "org.apache.flink.types.Either" if type(self) is EitherSerializer else None
-
-    @property
-    def flink_type(self) -> str:
-        """EITHER<L, R>, or SCALA_EITHER<L, R>."""
-        home = "" if self.snapshot_class.startswith(RUNTIME) else "SCALA_"
-        return f"{home}EITHER<{flink_types(self.nested)}>"
-
-    @property
-    def shape(self) -> Part:
-        return Choice(("left", "right"), self.nested, (1, 0))
+    @classmethod
+    def of(cls, left: TypeSerializer, right: TypeSerializer) -> EitherSerializer:
+        """Return an Either of Flink as this package writes it."""
+        return cls(RUNTIME + "JavaEitherSerializerSnapshot", 3, 1, (left, right))
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return the hash of the value for Flink's Either; the hash of Scala's Either is not known."""
@@ -123,60 +123,40 @@ class EitherSerializer(ShapedSerializer):
         return self.nested[0].java_hash(column.field(0)) ^ self.nested[1].java_hash(column.field(1))
 
 
-@register(RUNTIME + "EitherSerializerSnapshot")
+of_kind(
+    Kind("OPTION", scala("ScalaOptionSerializerSnapshot"), versions=(2,), shape=nullable_of),
+    Kind(
+        "TRY",
+        scala("ScalaTrySerializerSnapshot"),
+        ("success", "failure"),
+        versions=(2,),
+        shape=lambda nested: Choice(("success", "failure"), nested, (1, 0)),
+        no_text="Kryo writes its exceptions",
+    ),
+    # The elements of a window over two streams.
+    Kind(
+        "UNION",
+        ("org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot",),
+        ("one", "two"),
+        versions=(2,),
+        shape=lambda nested: Choice(("one", "two"), nested, (1, 2)),
+    ),
+)(ShapedKindSerializer)
+
+
+@of_kind(
+    Kind(
+        "TRAVERSABLE",
+        scala("TraversableSerializerSnapshot"),
+        versions=(2,),
+        shape=lambda nested: Repeated(Flagged(nested[0], null_flag=0)),
+        no_text="the builder of a Scala collection is generated code",
+        compared=attrgetter("builder_code"),
+        equal="builder",
+    )
+)
 @dataclass(frozen=True)
-class LegacyEitherSerializer(EitherSerializer):
-    """Serializer of EITHER<L, R> from a snapshot of Flink 1.6 or 1.7, which has no magic number before its parts."""
-
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-
-@register(*scala("ScalaTrySerializerSnapshot"))
-@dataclass(frozen=True)
-class ScalaTrySerializer(ShapedSerializer):
-    """Serializer of TRY<T, E>; Kryo serializes the throwable."""
-
-    arity: ClassVar[int | None] = 2
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"TRY<{flink_types(self.nested)}>"
-
-    @property
-    def shape(self) -> Part:
-        return Choice(("success", "failure"), self.nested, (1, 0))
-
-
-@register(*scala("TraversableSerializerSnapshot"))
-@dataclass(frozen=True)
-class TraversableSerializer(ShapedSerializer):
+class TraversableSerializer(ShapedKindSerializer):
     """Serializer of TRAVERSABLE<T>: any Scala collection. The source of its builder is kept as text, and never run."""
 
     builder_code: str = part(UTF, "the builder of a Scala collection", default="")
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"TRAVERSABLE<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Repeated(Flagged(self.nested[0], null_flag=0))
-
-
-@register("org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot")
-@dataclass(frozen=True)
-class UnionSerializer(ShapedSerializer):
-    """Serializer of UNION<A, B>: the elements of a window over two streams."""
-
-    arity: ClassVar[int | None] = 2
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"UNION<{flink_types(self.nested)}>"
-
-    @property
-    def shape(self) -> Part:
-        return Choice(("one", "two"), self.nested, (1, 2))

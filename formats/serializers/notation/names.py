@@ -6,37 +6,21 @@ from collections.abc import Mapping
 
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic import arrays, blobs, java_math, primitives, strings, temporal
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, all_kinds, kind_of_word
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, BY_SNAPSHOT, NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.temporal import (
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.collections import (
-    DATA_VIEW,
-    TABLE,
-    DataViewSerializer,
-    LinkedListSerializer,
-    ListSerializer,
-    MapSerializer,
-    NullAwareMapSerializer,
-    SetSerializer,
-)
 from pyspark_savepoint.formats.serializers.composite.fields import TUPLE0, Tuple0Serializer
-from pyspark_savepoint.formats.serializers.composite.flinkx import COLLECTIONS
+from pyspark_savepoint.formats.serializers.composite.flinkx import COLLECTIONS, OF_THE_JOB
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
-    RUNTIME,
     SCALA,
-    EitherSerializer,
-    ScalaOptionSerializer,
-    UnionSerializer,
 )
 from pyspark_savepoint.formats.serializers.runtime import operators
-from pyspark_savepoint.formats.serializers.runtime.operators import STREAMING, BufferEntrySerializer, TimerSerializer
-from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
-from pyspark_savepoint.formats.serializers.runtime.ttl import TTL, TtlSerializer
 from pyspark_savepoint.formats.serializers.sql import table_data
 
 #: Packages of the Scala API up to Flink 1.20, and since 2.0.
@@ -77,75 +61,44 @@ SIMPLE: Mapping[str, TypeSerializer] = {
     "BIG_DEC": java_math.BigNumberSerializer.of(java_math.BIG_DECIMAL),
 }
 
-#: Composites whose snapshot holds only their parts: class, snapshot class, outer version, number of parts.
-COMPOSITES: Mapping[str, tuple[type[CompositeSerializer], str, int, int]] = {
-    "LIST": (ListSerializer, BASE + "ListSerializerSnapshot", 1, 1),
-    "SET": (SetSerializer, BASE + "SetSerializerSnapshot", 1, 1),
-    "MAP": (MapSerializer, BASE + "MapSerializerSnapshot", 1, 2),
-    "NULL_AWARE_MAP": (NullAwareMapSerializer, DATA_VIEW + "NullAwareMapSerializerSnapshot", 1, 2),
-    "LIST_VIEW": (DataViewSerializer, DATA_VIEW + "ListViewSerializerSnapshot", 1, 1),
-    "MAP_VIEW": (DataViewSerializer, DATA_VIEW + "MapViewSerializerSnapshot", 1, 1),
-    "LINKED_LIST": (LinkedListSerializer, TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot", 3, 1),
-    "EITHER": (EitherSerializer, RUNTIME + "JavaEitherSerializerSnapshot", 1, 2),
-    "SCALA_EITHER": (EitherSerializer, SCALA_1 + "ScalaEitherSerializerSnapshot", 1, 2),
-    "OPTION": (ScalaOptionSerializer, SCALA_1 + "ScalaOptionSerializerSnapshot", 2, 1),
-    "UNION": (UnionSerializer, STREAMING + "api.datastream.CoGroupedStreams$UnionSerializerSnapshot", 2, 2),
-    "TIMER": (TimerSerializer, STREAMING + "api.operators.TimerSerializerSnapshot", 2, 2),
-    "TTL": (TtlSerializer, TTL, 2, 1),
-    "BUFFER_ENTRY": (
-        BufferEntrySerializer,
-        STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot",
-        2,
-        1,
-    ),
-    "STREAM_ELEMENT": (
-        StreamElementSerializer,
-        STREAMING + "runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot",
-        2,
-        1,
-    ),
-}
-
-#: First release of the types that came after 1.16.
+#: First release of the types without arguments that came after 1.16.
 NEEDS: Mapping[str, Flink] = {
-    word: since
-    for word, snapshot_class in (
-        *((word, serializer.snapshot_class) for word, serializer in SIMPLE.items()),
-        *((word, row[1]) for word, row in COMPOSITES.items()),
-    )
-    if (since := lifetime(snapshot_class)[0]) is not None
+    word: since for word, serializer in SIMPLE.items() if (since := lifetime(serializer.snapshot_class)[0]) is not None
 }
 
-#: Types that text cannot describe, because their snapshots contain more than names and parts, with the reason.
+#: Types without a row that text cannot describe, and why: their snapshots contain more than names and parts.
 NOT_FROM_TEXT: Mapping[str, str] = {
     "KRYO": "Kryo's registrations belong to the job",
     "VALUE": "the user's own class writes its values",
     "WRITABLE": "Hadoop's own classes write their values",
     "JAVA": "its values are serialized by Java itself",
     "UNKNOWN": "its class is not known",
-    "SORTED_MAP": "its comparator is a Java object",
-    "TRAVERSABLE": "the builder of a Scala collection is generated code",
-    "TRY": "Kryo writes its exceptions",
     "RAW": "the job defines its inner serializer",
     "BINARY_ROWDATA": "the types of its fields are not known",
-    "WINDOW_KEY": "only Flink SQL creates it",
-    "TWO_PHASE_COMMIT": "the sink defines the type of its transactions",
-    **dict.fromkeys(
-        ("EVENT_ID", "DEWEY_NUMBER", "NODE_ID", "SHARED_BUFFER_EDGE", "SHARED_BUFFER_NODE", "NFA_STATE", "LOCKABLE"),
-        "it depends on the pattern of the job",
-    ),
+    **dict.fromkeys(("EVENT_ID", "DEWEY_NUMBER"), "it depends on the pattern of the job"),
     **dict.fromkeys(
         tuple(
             f"FLINKX_{word}"
             for word in (
-                *("CASE_CLASS", "CASE_OBJECT", "COPRODUCT", "MAPPED", "OPTION", "EITHER", "MAP", "MUTABLE_MAP"),
+                *("CASE_CLASS", "CASE_OBJECT", "COPRODUCT", "MAPPED", "MAP", "MUTABLE_MAP"),
                 *COLLECTIONS.values(),
             )
         ),
-        "its serializer snapshot names classes of the job",
+        OF_THE_JOB,
     ),
-    **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "only Flink SQL creates it"),
 }
+
+
+def not_from_text(word: str) -> str | None:
+    """Return why text cannot describe a type; None if it can, or if there is no such type."""
+    kind = kind_of_word(word)
+    return NOT_FROM_TEXT.get(word) if kind is None else kind.no_text or None
+
+
+def composites() -> Mapping[str, Kind]:
+    """Return the kinds whose notation is their word and their nested types."""
+    return {kind.word: kind for kind, _ in reversed(all_kinds()) if kind.is_plain}
+
 
 #: Names of types in other languages.
 OTHER_WORDS: Mapping[str, str] = {

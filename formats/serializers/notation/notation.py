@@ -40,6 +40,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.avro.serializer import GENERIC_RECORD, AvroSerializer, SchemaError
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer, ScalaEnumSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, kind_of_word
 from pyspark_savepoint.formats.serializers.composite.collections import (
     GenericArraySerializer,
     ListSerializer,
@@ -50,12 +51,12 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
 from pyspark_savepoint.formats.serializers.notation.names import (
-    COMPOSITES,
     NEEDS,
-    NOT_FROM_TEXT,
     OTHER_WORDS,
     SIMPLE,
     Flink,
+    composites,
+    not_from_text,
     scala_home,
 )
 from pyspark_savepoint.formats.serializers.notation.sql import (
@@ -119,15 +120,16 @@ class Parser:
         word = token.upper
         if self.kryo is not None and word == "KRYO":
             return self.kryo(self.class_name())
-        self.expect_version(word, token)
         special = SPECIAL.get(word)
-        if special is None and word not in COMPOSITES and word not in SIMPLE:
+        kind = None if special is not None or word in SIMPLE else kind_of_word(word)
+        self.expect_version(word, token, NEEDS.get(word) if kind is None else kind.since)
+        if special is None and word not in SIMPLE and (kind is None or not kind.is_plain):
             self.refuse(token)
         tokens.descend()
         if special is not None:
             serializer = special(self, token)
-        elif word in COMPOSITES:
-            serializer = self.composite(word, token)
+        elif kind is not None:
+            serializer = self.composite(kind, token)
         else:
             serializer = SIMPLE[word]
             if tokens.is_sign("<") or tokens.is_sign("("):
@@ -135,9 +137,8 @@ class Parser:
         tokens.ascend()
         return serializer
 
-    def expect_version(self, word: str, token: Token) -> None:
+    def expect_version(self, word: str, token: Token, since: Flink | None) -> None:
         """Raise TypeNotationError for a type that the oldest Flink does not have."""
-        since = NEEDS.get(word)
         if since is not None and self.version < since:
             major, minor = since
             self.tokens.fail(
@@ -150,22 +151,22 @@ class Parser:
     def refuse(self, token: Token) -> None:
         """Raise TypeNotationError for a word that is not a type, or a type that text cannot describe."""
         word = token.upper
-        if word in NOT_FROM_TEXT:
-            remedy = f"{NOT_FROM_TEXT[word]}: take the type from a savepoint that has it, with option 'typesFrom'"
+        reason = not_from_text(word)
+        if reason is not None:
+            remedy = f"{reason}: take the type from a savepoint that has it, with option 'typesFrom'"
             self.tokens.fail("a type that a text can describe", token, remedy)
         hint = f"did you mean {OTHER_WORDS[word]!r}?" if word in OTHER_WORDS else None
-        self.tokens.fail_unknown("a type", token, [*SIMPLE, *COMPOSITES, *SPECIAL], hint)
+        self.tokens.fail_unknown("a type", token, [*SIMPLE, *composites(), *SPECIAL], hint)
 
-    def composite(self, word: str, token: Token) -> TypeSerializer:
+    def composite(self, kind: Kind, token: Token) -> TypeSerializer:
         """Parse a composite whose snapshot holds only its parts."""
-        kind, snapshot_class, outer_version, arity = COMPOSITES[word]
-        nested = self.arguments(token, arity, arity)
+        word = kind.word
         if word == "TTL":
-            return TtlSerializer.of(nested[0])
+            return TtlSerializer.of(*self.arguments(token, 1, 1))
+        nested = self.arguments(token, len(kind.parts), len(kind.parts))
         if word in VIEWS and not isinstance(nested[0], VIEWS[word]):
             self.tokens.fail(f"a {word.partition('_')[0]} inside {word}", token)
-        made: TypeSerializer = kind(scala_home(snapshot_class, self.version), 3, outer_version, nested)
-        return made
+        return kind.of(*nested, snapshot_class=scala_home(kind.snapshots[0], self.version))
 
     def arguments(self, token: Token, least: int, most: int) -> tuple[TypeSerializer, ...]:
         """Parse ``< type, ... >``."""

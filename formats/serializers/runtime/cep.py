@@ -19,9 +19,11 @@ Flink: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``N
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     INT,
@@ -30,7 +32,6 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     Flagged,
     Repeated,
     Shaped,
-    ShapedSerializer,
 )
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
@@ -38,6 +39,8 @@ from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.structs import BOOL, part
 
 NFA = "org.apache.flink.cep.nfa."
+#: Why no text can describe a type.
+OF_THE_PATTERN = "it depends on the pattern of the job"
 TEXT = StringSerializer.of(STRING)
 
 
@@ -69,83 +72,68 @@ class DeweyNumberSerializer(Shaped, SimpleSerializer):
         return Repeated(INT)
 
 
-@register(NFA + "sharedbuffer.NodeId$NodeIdSerializer$NodeIdSerializerSnapshot")
-@dataclass(frozen=True)
-class NodeIdSerializer(ShapedSerializer):
-    """Serializer of NODE_ID: an event in a stage of the pattern, or null."""
-
-    flink_type: ClassVar[str] = "NODE_ID"
-
-    @property
-    def shape(self) -> Part:
-        return Flagged(Fields(("event_id", "page_name"), (self.nested[0], TEXT)), null_flag=0)
-
-
-@register(NFA + "sharedbuffer.SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot")
-@dataclass(frozen=True)
-class SharedBufferEdgeSerializer(ShapedSerializer):
-    """Serializer of SHARED_BUFFER_EDGE: the node of the previous event, and the version of the match."""
-
-    flink_type: ClassVar[str] = "SHARED_BUFFER_EDGE"
-    arity: ClassVar[int | None] = 2
-
-    @property
-    def shape(self) -> Part:
-        return Fields(("target", "dewey_number"), self.nested)
-
-
-@register(NFA + "sharedbuffer.LockableTypeSerializerSnapshot")
-@dataclass(frozen=True)
-class LockableSerializer(ShapedSerializer):
-    """Serializer of LOCKABLE<T>: the number of matches that use an element, and the element."""
-
-    @property
-    def flink_type(self) -> str:
-        return f"LOCKABLE<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return counted(self.nested[0])
-
-
-def counted(element: TypeSerializer) -> Part:
+def counted(nested: tuple[TypeSerializer, ...]) -> Part:
     """Return the shape of a reference count and an element."""
-    return Fields(("ref_count", "element"), (INT, element))
+    return Fields(("ref_count", "element"), (INT, *nested))
 
 
-@register(NFA + "sharedbuffer.SharedBufferNodeSerializerSnapshotV2")
+def _row(word: str, snapshot_class: str, *parts: str, **more: Any) -> Kind:
+    """Return the row of a kind that has no type arguments in the notation."""
+    return Kind(word, (NFA + snapshot_class,), parts, notation=lambda _: word, no_text=OF_THE_PATTERN, **more)
+
+
+of_kind(
+    # An event in a stage of the pattern, or null.
+    _row(
+        "NODE_ID",
+        "sharedbuffer.NodeId$NodeIdSerializer$NodeIdSerializerSnapshot",
+        "event_id",
+        shape=lambda nested: Flagged(Fields(("event_id", "page_name"), (nested[0], TEXT)), null_flag=0),
+    ),
+    # The node of the previous event, and the version of the match.
+    _row(
+        "SHARED_BUFFER_EDGE",
+        "sharedbuffer.SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot",
+        "target",
+        "dewey_number",
+        shape=lambda nested: Fields(("target", "dewey_number"), nested),
+    ),
+    # The edges of an event, each with its own reference count.
+    _row(
+        "SHARED_BUFFER_NODE",
+        "sharedbuffer.SharedBufferNodeSerializerSnapshotV2",
+        "element",
+        shape=lambda nested: Repeated(counted(nested)),
+    ),
+    # The same up to Flink 1.13: the nested serializer is a list of edges.
+    _row(
+        "SHARED_BUFFER_NODE",
+        "sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot",
+        "element",
+        shape=itemgetter(0),
+    ),
+    # The number of matches that use an element, and the element.
+    Kind("LOCKABLE", (NFA + "sharedbuffer.LockableTypeSerializerSnapshot",), shape=counted, no_text=OF_THE_PATTERN),
+)(ShapedKindSerializer)
+
+
+@of_kind(
+    _row(
+        "NFA_STATE",
+        "NFAStateSerializerSnapshot",
+        "version",
+        "node_id",
+        "event_id",
+        versions=(1, 2),
+        compared=attrgetter("supports_previous_timestamp"),
+        migrates="with or without a previous timestamp",
+    )
+)
 @dataclass(frozen=True)
-class SharedBufferNodeSerializer(ShapedSerializer):
-    """Serializer of SHARED_BUFFER_NODE: the edges of an event, each with its own reference count."""
-
-    flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
-
-    @property
-    def shape(self) -> Part:
-        return Repeated(counted(self.nested[0]))
-
-
-@register(NFA + "sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot")
-@dataclass(frozen=True)
-class LegacySharedBufferNodeSerializer(ShapedSerializer):
-    """Serializer of SHARED_BUFFER_NODE up to Flink 1.13: the nested serializer, a list of edges."""
-
-    flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
-
-    @property
-    def shape(self) -> Part:
-        return self.nested[0]
-
-
-@register(NFA + "NFAStateSerializerSnapshot")
-@dataclass(frozen=True)
-class NfaStateSerializer(ShapedSerializer):
+class NfaStateSerializer(ShapedKindSerializer):
     """Serializer of NFA_STATE: the partial and the completed matches."""
 
     supports_previous_timestamp: bool = part(BOOL, "supports a previous timestamp", since=2, absent=False, default=True)
-    flink_type: ClassVar[str] = "NFA_STATE"
-    arity: ClassVar[int | None] = 3
-    outer_versions: ClassVar[tuple[int, ...]] = (1, 2)
 
     @property
     def shape(self) -> Part:

@@ -19,6 +19,7 @@ GlobalWindow is a constant (``primitives.py``). Flink: ``TimeWindow.Serializer``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -35,7 +36,8 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
-from pyspark_savepoint.formats.serializers.base import TypeSerializer, flink_types
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     FixedWidthSerializer,
     fold_long,
@@ -48,7 +50,6 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     Fields,
     Flagged,
     Repeated,
-    ShapedSerializer,
     naming,
 )
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
@@ -200,13 +201,10 @@ class SortableLong:
         write_numbers(fixed_values(column, np.int64) ^ SIGN_BIT, at)
 
 
-@register(STREAMING + "api.operators.TimerSerializerSnapshot")
+@of_kind(Kind("TIMER", (STREAMING + "api.operators.TimerSerializerSnapshot",), ("key", "namespace"), versions=(2,)))
 @dataclass(frozen=True)
-class TimerSerializer(ShapedSerializer):
+class TimerSerializer(ShapedKindSerializer):
     """Serializer of TIMER<K, N>."""
-
-    arity: ClassVar[int | None] = 2
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @classmethod
     def of(cls, key: TypeSerializer, namespace: TypeSerializer) -> TimerSerializer:
@@ -222,10 +220,6 @@ class TimerSerializer(ShapedSerializer):
         return self.nested[1]
 
     @property
-    def flink_type(self) -> str:
-        return f"TIMER<{flink_types(self.nested)}>"
-
-    @property
     def length(self) -> int:
         """The sum of the lengths, if key and namespace have fixed lengths, which may be 0 here; else -1."""
         lengths = [part.length for part in self.nested]
@@ -236,40 +230,39 @@ class TimerSerializer(ShapedSerializer):
         return Fields(("timestamp", "key", "namespace"), (SortableLong(), *self.nested))
 
 
-@register(STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot")
-@dataclass(frozen=True)
-class BufferEntrySerializer(ShapedSerializer):
-    """Serializer of BUFFER_ENTRY<T>: an element buffered by an interval join."""
-
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"BUFFER_ENTRY<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Fields(("has_been_joined", "element"), (BOOLEAN, self.nested[0]))
+of_kind(
+    # An element that an interval join keeps.
+    Kind(
+        "BUFFER_ENTRY",
+        (STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot",),
+        versions=(2,),
+        shape=lambda nested: Fields(("has_been_joined", "element"), (BOOLEAN, nested[0])),
+    )
+)(ShapedKindSerializer)
 
 
-@register(
-    STREAMING + "api.functions.sink.TwoPhaseCommitSinkFunction$StateSerializerSnapshot",
-    STREAMING + "api.functions.sink.legacy.TwoPhaseCommitSinkFunction$StateSerializerSnapshot",
+@of_kind(
+    Kind(
+        "TWO_PHASE_COMMIT",
+        (
+            STREAMING + "api.functions.sink.TwoPhaseCommitSinkFunction$StateSerializerSnapshot",
+            STREAMING + "api.functions.sink.legacy.TwoPhaseCommitSinkFunction$StateSerializerSnapshot",
+        ),
+        ("transaction", "context"),
+        versions=(2, 3, 4),
+        no_text="the sink defines the type of its transactions",
+        compared=attrgetter("supports_null_transaction"),
+        migrates="with or without null transactions",
+    )
 )
 @dataclass(frozen=True)
-class TwoPhaseCommitSerializer(ShapedSerializer):
+class TwoPhaseCommitSerializer(ShapedKindSerializer):
     """Serializer of TWO_PHASE_COMMIT<T, C>: a sink's transactions and its context."""
 
     #: Whether the pending transaction can be null; versions below 4 imply it.
     supports_null_transaction: bool = part(
         by_version({2: implied(False), 3: implied(True), 4: BOOL}), "supports a null transaction", default=True
     )
-    arity: ClassVar[int | None] = 2
-    outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
-
-    @property
-    def flink_type(self) -> str:
-        return f"TWO_PHASE_COMMIT<{flink_types(self.nested)}>"
 
     @property
     def shape(self) -> Part:

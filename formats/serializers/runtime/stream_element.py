@@ -36,7 +36,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, KindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     BOOLEAN,
@@ -48,7 +48,6 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     struct_type,
 )
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
-from pyspark_savepoint.formats.serializers.registry import register
 
 OPERATOR_ID_BYTES = 16
 
@@ -103,19 +102,19 @@ WITHOUT_TIMESTAMP = 1
 RECORD = ("value", "timestamp")
 
 
-@register("org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot")
+@of_kind(
+    Kind(
+        "STREAM_ELEMENT",
+        ("org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot",),
+        versions=(2,),
+    )
+)
 @dataclass(frozen=True)
-class StreamElementSerializer(CompositeSerializer):
+class StreamElementSerializer(KindSerializer):
     """Serializer of STREAM_ELEMENT<T>, which becomes a struct whose ``kind`` determines which fields are set.
 
     Without ``DecodeOptions.internal`` it is a struct of a record's value and timestamp. Both forms are encoded.
     """
-
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
-
-    @property
-    def flink_type(self) -> str:
-        return f"STREAM_ELEMENT<{self.nested[0].flink_type}>"
 
     @property
     def parts(self) -> dict[str, Part]:

@@ -30,10 +30,10 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.serializers.base import (
     SNAPSHOT,
-    CompositeSerializer,
     DeclaredSerializer,
     TypeSerializer,
 )
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, KindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer, naming
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
@@ -46,13 +46,18 @@ ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializer
 TTL_FIELDS = ("value", "last_access")
 
 
-@register(TTL, ASYNC_TTL)
+@of_kind(
+    Kind(
+        "TTL",
+        (TTL, ASYNC_TTL),
+        ("last access", "value"),
+        versions=(2,),
+        notation=lambda nested: f"TTL<{nested[1].flink_type}>",
+    )
+)
 @dataclass(frozen=True)
-class TtlSerializer(CompositeSerializer):
+class TtlSerializer(KindSerializer):
     """Serializer of TTL<T>."""
-
-    arity: ClassVar[int | None] = 2
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @classmethod
     def of(cls, value: TypeSerializer) -> TtlSerializer:
@@ -63,10 +68,6 @@ class TtlSerializer(CompositeSerializer):
     def value(self) -> TypeSerializer:
         """The serializer of the user's values."""
         return self.nested[1]
-
-    @property
-    def flink_type(self) -> str:
-        return f"TTL<{self.value.flink_type}>"
 
     @property
     def length(self) -> int:

@@ -15,7 +15,6 @@ Flink: the classes of these names in ``org.apache.flink.table.runtime``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,9 +37,10 @@ from pyspark_savepoint.formats.serializers.base import (
     SNAPSHOT,
     CompositeSerializer,
     DeclaredSerializer,
-    SnapshotReader,
     TypeSerializer,
+    flink_fields,
 )
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BASE,
     NumberSerializer,
@@ -49,9 +49,9 @@ from pyspark_savepoint.formats.serializers.basic.primitives import (
     read_numbers,
     write_numbers,
 )
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer, WrappingSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, WrappingSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8
-from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import (
@@ -271,68 +271,43 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
         return column if content is None else content_bytes(content, column)
 
 
+#: Why no text can describe a type.
+OF_SQL = "only Flink SQL creates it"
 LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 LONG: TypeSerializer = NumberSerializer(f"{BASE}LongSerializer$LongSerializerSnapshot", 3)
 
 
-@register(TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
-@dataclass(frozen=True)
-class WindowKeySerializer(ShapedSerializer):
-    """Serializer of WINDOW_KEY: a window (its start or end, in milliseconds) and the key of a row."""
-
-    @property
-    def flink_type(self) -> str:
-        return f"WINDOW_KEY<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        return Fields(("window", "key"), (LONG, self.nested[0]))
+def _sum_of_lengths(nested: tuple[TypeSerializer, ...]) -> int:
+    lengths = [part.length for part in nested]
+    return -1 if min(lengths) < 0 else sum(lengths)
 
 
-#: Type and fields of the composite serializers of a sequenced multiset, by snapshot class.
-LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    f"{LINKED}NodeSerializer$NodeSerializerSnapshot": (
-        "NODE",
-        ("row", "sqn", "prev_sqn", "next_sqn", "next_sqn_for_record", "timestamp"),
+def _linked(word: str, stem: str, *names: str) -> Kind:
+    """Return the row of a part of a sequenced multiset: the ordered rows of upserts, since Flink 2.2."""
+    return Kind(
+        word,
+        (f"{LINKED}{stem}Serializer${stem}SerializerSnapshot",),
+        names,
+        versions=(0,),
+        shape=lambda nested: Fields(names, nested),
+        notation=lambda nested: f"{word}<{flink_fields(names, nested)}>",
+        length=_sum_of_lengths,
+        no_text=OF_SQL,
+    )
+
+
+of_kind(
+    # A window (its start or end, in milliseconds) and the key of a row.
+    Kind(
+        "WINDOW_KEY",
+        (TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot",),
+        shape=lambda nested: Fields(("window", "key"), (LONG, nested[0])),
+        no_text=OF_SQL,
     ),
-    f"{LINKED}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot": ("ROW_SQN_INFO", ("first_sqn", "last_sqn")),
-    f"{LINKED}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot": ("META_SQN_INFO", ("high_sqn", "size")),
-}
-
-
-@register(*LINKED_PARTS)
-@dataclass(frozen=True)
-class LinkedPartSerializer(ShapedSerializer):
-    """Serializer of NODE, ROW_SQN_INFO, META_SQN_INFO: the ordered rows of upserts, since Flink 2.2."""
-
-    outer_versions: ClassVar[tuple[int, ...]] = (0,)
-    arity: ClassVar[int | None] = None
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the snapshot and check its number of parts."""
-        serializer = super().read_snapshot(name, version, reader)
-        count = len(LINKED_PARTS[name][1])
-        if len(serializer.children) != count:
-            reader.view.fail(f"{count} nested serializers", len(serializer.children))
-        return serializer
-
-    @property
-    def flink_type(self) -> str:
-        """NODE<row ..., sqn LONG, ...>: the class and its parts."""
-        title, names = LINKED_PARTS[self.snapshot_class]
-        fields = (f"{name} {part.flink_type}" for name, part in zip(names, self.nested, strict=True))
-        return f"{title}<{', '.join(fields)}>"
-
-    @property
-    def length(self) -> int:
-        """The sum of the lengths of the parts; -1 if one of them is variable."""
-        lengths = [part.length for part in self.nested]
-        return -1 if min(lengths) < 0 else sum(lengths)
-
-    @property
-    def shape(self) -> Part:
-        return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
+    _linked("NODE", "Node", "row", "sqn", "prev_sqn", "next_sqn", "next_sqn_for_record", "timestamp"),
+    _linked("ROW_SQN_INFO", "RowSqnInfo", "first_sqn", "last_sqn"),
+    _linked("META_SQN_INFO", "MetaSqnInfo", "high_sqn", "size"),
+)(ShapedKindSerializer)
 
 
 @register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")

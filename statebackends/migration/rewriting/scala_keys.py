@@ -22,8 +22,9 @@ from pyspark_savepoint.formats.columns import Cursors, Ints, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import word_of
 from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import of_scala_api
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import PLAIN
@@ -87,8 +88,8 @@ def scala_hash(serializer: TypeSerializer, column: pa.Array, *, names: bool) -> 
     if isinstance(serializer, CaseClassSerializer):
         parts = [part(field, column.field(index)) for index, field in enumerate(serializer.nested)]
         hashes = product(_simple_name(serializer.class_name), parts)
-    elif isinstance(serializer, ScalaOptionSerializer):
-        some = product("Some", [part(serializer.nested[0], column)])
+    elif word_of(serializer) in ("OPTION", "FLINKX_OPTION"):
+        some = product("Some", [part(serializer.children[0], column)])
         return np.where(valid_rows(column), some, np.uint32(string_hash(NONE))).astype(np.uint32).view(np.int32)
     elif isinstance(serializer, EitherSerializer) and of_scala_api(serializer):
         left, right = (

@@ -10,21 +10,17 @@ from dataclasses import dataclass
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import ScalaEnumSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import KindSerializer, word_of
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
 from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer
 from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
     FlinkxCollectionSerializer,
-    FlinkxEitherSerializer,
     FlinkxMappedSerializer,
     FlinkxMapSerializer,
-    FlinkxOptionSerializer,
 )
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
     SCALA,
-    EitherSerializer,
-    ScalaOptionSerializer,
-    ScalaTrySerializer,
     TraversableSerializer,
 )
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
@@ -55,7 +51,7 @@ def of_scala_api(serializer: TypeSerializer) -> bool:
 
 def without_successor(serializer: TypeSerializer) -> bool:
     """Return whether flink-scala-api has nothing in place of a serializer."""
-    return isinstance(serializer, ScalaTrySerializer | ScalaEnumSerializer) and of_scala_api(serializer)
+    return (word_of(serializer) == "TRY" or isinstance(serializer, ScalaEnumSerializer)) and of_scala_api(serializer)
 
 
 def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
@@ -64,13 +60,10 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
         if len(old.nested) != len(new.nested):
             return None
         return [Pair((f"f{index}",), *parts) for index, parts in enumerate(zip(old.nested, new.nested, strict=True))]
-    if isinstance(old, ScalaOptionSerializer) and isinstance(new, FlinkxOptionSerializer):
-        return [Pair(("element",), old.nested[0], new.nested[0])]
-    if isinstance(old, EitherSerializer) and isinstance(new, FlinkxEitherSerializer):
-        return [
-            Pair((name,), *parts)
-            for name, parts in zip(("left", "right"), zip(old.nested, new.nested, strict=True), strict=True)
-        ]
+    if (word_of(old), word_of(new)) in (("OPTION", "FLINKX_OPTION"), ("SCALA_EITHER", "FLINKX_EITHER")):
+        assert isinstance(old, KindSerializer)
+        names, sides = old.kind.parts, zip(old.children, new.children, strict=True)
+        return [Pair((name,), *parts) for name, parts in zip(names, sides, strict=True)]
     if isinstance(old, TraversableSerializer) and isinstance(new, FlinkxMapSerializer):
         inner = old.nested[0]
         if not isinstance(inner, CaseClassSerializer) or len(inner.nested) != len(new.nested):

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.kinds import word_of
 from pyspark_savepoint.formats.serializers.composite.flinkx import (
     FlinkxCaseClassSerializer,
-    FlinkxEitherSerializer,
-    FlinkxOptionSerializer,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import FLINKX_UNIT, is_rewritten, pairs_of
@@ -75,9 +74,9 @@ class _Converter:
             return _unit
         if isinstance(new, FlinkxCaseClassSerializer):
             return _fields(parts)
-        if isinstance(new, FlinkxOptionSerializer):
+        if word_of(new) == "FLINKX_OPTION":
             return _chosen({1: parts[0], 0: _nothing})
-        if isinstance(new, FlinkxEitherSerializer):
+        if word_of(new) == "FLINKX_EITHER":
             return _chosen({1: parts[0], 0: parts[1]})
         return self._elements(parts)
 

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.basic.kinds import kind_of_word
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 
@@ -22,6 +23,13 @@ BASE = "org.apache.flink.api.common.typeutils.base."
 def simple(name: str) -> TypeSerializer:
     """A serializer without parameters, by its snapshot class."""
     return read_serializer(bytes(3) + b"\2" + len(name).to_bytes(2, "big") + name.encode() + bytes(3) + b"\3")
+
+
+def kind(word: str, *nested: TypeSerializer) -> TypeSerializer:
+    """A type of a kind, by its word in the notation."""
+    row = kind_of_word(word)
+    assert row is not None, word
+    return row.of(*nested)
 
 
 def base(stem: str) -> TypeSerializer:

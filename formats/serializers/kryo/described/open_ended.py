@@ -16,21 +16,18 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, OpenPart, PartSerializer, Rest
+from pyspark_savepoint.formats.serializers.basic.kinds import KindSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer, RowSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
-    EitherSerializer,
     NullableSerializer,
-    ScalaOptionSerializer,
-    ScalaTrySerializer,
-    UnionSerializer,
 )
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.variant import VARIANT
 
 STRUCTS = (FieldsSerializer, RowSerializer)
-CHOICES = (EitherSerializer, ScalaTrySerializer, UnionSerializer, ScalaOptionSerializer)
+CHOICES = ("EITHER", "SCALA_EITHER", "FLINKX_EITHER", "TRY", "UNION", "OPTION", "FLINKX_OPTION")
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,13 @@ def _opened(serializer: TypeSerializer) -> TypeSerializer:
         return replace(serializer, nested=_fields(serializer.nested))
     if isinstance(serializer, TtlSerializer):
         return replace(serializer, nested=(serializer.nested[0], _opened(serializer.nested[1])))
-    if isinstance(serializer, CHOICES) or (isinstance(serializer, NullableSerializer) and not serializer.padding):
+    if isinstance(serializer, KindSerializer) and (serializer.kind.word in CHOICES or _is_unpadded(serializer)):
         return replace(serializer, nested=tuple(map(_opened, serializer.nested)))
     return PartSerializer.of(serializer, Rest(serializer)) if serializer.opaque_parts() else serializer
+
+
+def _is_unpadded(serializer: TypeSerializer) -> bool:
+    return isinstance(serializer, NullableSerializer) and not serializer.padding
 
 
 def _fields(serializers: Sequence[TypeSerializer]) -> tuple[TypeSerializer, ...]:

@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     LinkedListSerializer,
     ListSerializer,
     MapSerializer,
-    NullAwareMapSerializer,
     SetSerializer,
     SortedMapSerializer,
 )
@@ -33,6 +32,7 @@ from tests.formats.serializers.codec_checks import (
     check_value,
     decode,
     encode,
+    kind,
     simple,
 )
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
@@ -46,11 +46,11 @@ def linked(element: TypeSerializer) -> LinkedListSerializer:
 
 
 def array(element: TypeSerializer) -> GenericArraySerializer:
-    return GenericArraySerializer("GenericArraySerializerSnapshot", 3, 1, (element,), "java.lang.Object")
+    return GenericArraySerializer.of(element, "java.lang.Object")
 
 
-def nullaware(key: TypeSerializer, value: TypeSerializer) -> NullAwareMapSerializer:
-    return NullAwareMapSerializer("NullAwareMapSerializerSnapshot", 3, 1, (key, value))
+def nullaware(key: TypeSerializer, value: TypeSerializer) -> TypeSerializer:
+    return kind("NULL_AWARE_MAP", key, value)
 
 
 def test_fixtures_of_flink(flink_resources: Path) -> None:
@@ -108,7 +108,7 @@ def nullable(row: int, n: int) -> str | None:
     "serializer",
     [
         ListSerializer.of(STRING),
-        SetSerializer("SetSerializerSnapshot", 3, 1, (STRING,)),
+        SetSerializer.of(STRING),
         array(STRING),
         linked(STRING),
     ],
@@ -117,7 +117,7 @@ def test_columns_of_lists(serializer: TypeSerializer) -> None:
     check_column(serializer, rows(serializer.arrow_type(DecodeOptions()), nullable))
 
 
-@pytest.mark.parametrize("serializer", [array(LONG), linked(LONG), SetSerializer("S", 3, 1, (LONG,))])
+@pytest.mark.parametrize("serializer", [array(LONG), linked(LONG), SetSerializer.of(LONG)])
 def test_columns_of_numbers_with_nulls(serializer: TypeSerializer) -> None:
     make = lambda row, n: None if (row + n) % 4 == 0 else row - n  # noqa: E731
     check_column(serializer, rows(serializer.arrow_type(DecodeOptions()), make))
@@ -133,11 +133,12 @@ def test_columns_of_maps() -> None:
 
 
 def test_columns_without_rows() -> None:
-    for serializer in (ListSerializer.of(STRING), MapSerializer.of(STRING, LONG), linked(LONG), nullaware(LONG, LONG)):
+    aware = nullaware(LONG, LONG)
+    for serializer in (ListSerializer.of(STRING), MapSerializer.of(STRING, LONG), linked(LONG), aware):
         column = pa.array([], serializer.arrow_type(DecodeOptions()))
         assert encode(serializer, column) == []
         assert len(decode(serializer)) == 0
-        assert len(serializer.java_hash(column)) == 0 if not isinstance(serializer, NullAwareMapSerializer) else True
+        assert len(serializer.java_hash(column)) == 0 if serializer is not aware else True
 
 
 def test_hashes_of_columns_with_nulls_and_slices() -> None:
@@ -195,7 +196,7 @@ def test_elements_of_no_bytes_are_bounded() -> None:
             decode(serializer, *data)
 
 
-@pytest.mark.parametrize("serializer", [array(LONG), SetSerializer("S", 3, 1, (LONG,)), nullaware(LONG, LONG)])
+@pytest.mark.parametrize("serializer", [array(LONG), SetSerializer.of(LONG), nullaware(LONG, LONG)])
 def test_flags_are_0_or_1(serializer: TypeSerializer) -> None:
     with pytest.raises(CorruptStateError):
         decode(serializer, bytes.fromhex("0000000102") + bytes(16))

@@ -16,10 +16,18 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     EitherSerializer,
     NullableSerializer,
     TraversableSerializer,
-    UnionSerializer,
+    scala,
 )
 from pyspark_savepoint.formats.serializers.registry import known_serializers, read_serializer
-from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode, encode
+from tests.formats.serializers.codec_checks import (
+    base,
+    check_column,
+    check_resources,
+    check_value,
+    decode,
+    encode,
+    kind,
+)
 from tests.formats.serializers.composite_zoo import check_zoo
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
@@ -27,7 +35,7 @@ RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
 
 
 def either(left: TypeSerializer, right: TypeSerializer) -> EitherSerializer:
-    return EitherSerializer(RUNTIME + "JavaEitherSerializerSnapshot", 3, 1, (left, right))
+    return EitherSerializer.of(left, right)
 
 
 def test_fixtures_of_flink(flink_resources: Path) -> None:
@@ -109,10 +117,10 @@ def test_columns_of_eithers() -> None:
 
 
 def test_columns_of_unions_and_traversables() -> None:
-    union = UnionSerializer("UnionSerializerSnapshot", 3, 2, (LONG, STRING))
+    union = kind("UNION", LONG, STRING)
     rows = [{"one": n} if n % 2 else {"two": f"\U0001f600{n}"} for n in range(500)]
     check_column(union, pa.array(rows, union.arrow_type(DecodeOptions())))
-    many = TraversableSerializer("TraversableSerializerSnapshot", 3, 2, (union,), "")
+    many = TraversableSerializer(scala("TraversableSerializerSnapshot")[0], 3, 2, (union,), "")
     lists = [[rows[n], None][: n % 3] for n in range(500)]
     check_column(many, pa.array(lists, many.arrow_type(DecodeOptions())))
 
@@ -134,8 +142,9 @@ def test_exactly_one_side_is_set(row: dict[str, int] | None) -> None:
 @pytest.mark.parametrize("tag", [2, 0x7F, 0xFF])
 def test_flags_and_tags_that_cannot_be(tag: int) -> None:
     data = bytes([tag]) + bytes(8)
-    for serializer in (either(LONG, LONG), NullableSerializer.of(LONG), UnionSerializer("U", 3, 2, (LONG, LONG))):
-        if tag == 2 and isinstance(serializer, UnionSerializer):
+    union = kind("UNION", LONG, LONG)
+    for serializer in (either(LONG, LONG), NullableSerializer.of(LONG), union):
+        if tag == 2 and serializer is union:
             continue
         with pytest.raises(CorruptStateError):
             decode(serializer, data)

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.notation.names import COMPOSITES, NEEDS, NOT_FROM_TEXT, SIMPLE
+from pyspark_savepoint.formats.serializers.notation.names import NEEDS, NOT_FROM_TEXT, SIMPLE, composites
 from pyspark_savepoint.formats.serializers.notation.notation import SPECIAL, parse_type
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import CollectionDataSerializer, RowDataSerializer
@@ -102,8 +102,8 @@ def test_types_and_what_they_print(text: str) -> None:
 
 def test_every_word_is_tried() -> None:
     tried = {text.strip().upper().partition("<")[0].partition("(")[0].strip() for text in TYPES}
-    assert set(COMPOSITES) | set(SPECIAL) <= tried | {"PRIMITIVE_ARRAY", "VALUE_ARRAY"}
-    assert not set(NOT_FROM_TEXT) & (set(COMPOSITES) | set(SPECIAL) | set(SIMPLE))
+    assert set(composites()) | set(SPECIAL) <= tried | {"PRIMITIVE_ARRAY", "VALUE_ARRAY"}
+    assert not set(NOT_FROM_TEXT) & (set(composites()) | set(SPECIAL) | set(SIMPLE))
 
 
 #: Text, the part that the error points at, and what its message has.
@@ -166,8 +166,8 @@ def test_errors_point_at_the_place(text: str, place: str, message: str) -> None:
 
 
 def test_what_a_flink_does_not_have() -> None:
-    for word, since in NEEDS.items():
-        text = f"{word}<INT>" if word in COMPOSITES else word
+    later = {f"{word}<INT>": kind.since for word, kind in composites().items() if kind.since is not None}
+    for text, since in {**NEEDS, **later}.items():
         assert parse_type(text, since).flink_type == text
         with pytest.raises(TypeNotationError, match=f"Flink {since[0]}.{since[1]}: use option..flinkVersion"):
             parse_type(text, (1, 20))
@@ -303,7 +303,7 @@ def sql_parts(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
 # -- any text ------------------------------------------------------------------------------------------------------
 
 WORDS = st.sampled_from(
-    [*COMPOSITES, *SPECIAL, "LONG", "STRING", "INT", "BIGINT", "a", "com.x.A", "NOT", "NULL", "*", "="]
+    [*composites(), *SPECIAL, "LONG", "STRING", "INT", "BIGINT", "a", "com.x.A", "NOT", "NULL", "*", "="]
 )
 PIECES = st.one_of(WORDS, st.sampled_from(list("<>(),`' ")), st.integers(-1, 40).map(str))
 

@@ -11,14 +11,14 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.serializers.base import write_nested
+from pyspark_savepoint.formats.serializers.basic.kinds import ShapedKindSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.serializers.runtime.cep import (
-    LegacySharedBufferNodeSerializer,
-    LockableSerializer,
+    NFA,
     NfaStateSerializer,
 )
-from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, decode, kind
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
 EVENT = {"id": 7, "timestamp": 1000}
@@ -82,9 +82,8 @@ def test_versions_of_the_automaton(outer: str, previous: bool) -> None:
 
 def test_nodes_of_earlier_releases_are_lists_of_edges() -> None:
     edge, values = values_of("edge")
-    serializer = LegacySharedBufferNodeSerializer(
-        "SharedBufferNodeSerializerSnapshot", 3, 1, (ListSerializer.of(edge),)
-    )
+    legacy = NFA + "sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
+    serializer = ShapedKindSerializer(legacy, 3, 1, (ListSerializer.of(edge),))
     check_value(serializer, b"\0\0\0\2" + b"".join(values), [EDGE, FIRST_EDGE])
 
 
@@ -92,7 +91,7 @@ def test_columns() -> None:
     serializer = values_of("nodeid")[0]
     nodes = [None if n % 3 == 0 else {"event_id": {"id": n, "timestamp": -n}, "page_name": f"{n}"} for n in range(500)]
     check_column(serializer, pa.array(nodes, serializer.arrow_type(DecodeOptions())))
-    counted = LockableSerializer("LockableTypeSerializerSnapshot", 3, 1, (base("String"),))
+    counted = kind("LOCKABLE", base("String"))
     rows = [{"ref_count": n, "element": None if n % 2 else "e"} for n in range(500)]
     check_column(counted, pa.array(rows, counted.arrow_type(DecodeOptions())))
 

@@ -10,13 +10,12 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
-from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, decode, kind
 from tests.formats.serializers.composite_zoo import check_zoo
 
 STRING = base("String")
 FIELDS = ("timestamp", "value", "operator_id", "index", "status", "is_backlog")
-SERIALIZER = StreamElementSerializer("StreamElementSerializerSnapshot", 3, 2, (STRING,))
+SERIALIZER = kind("STREAM_ELEMENT", STRING)
 
 
 def element(kind: str, **fields: Any) -> dict[str, Any]:

@@ -16,11 +16,10 @@ from pyspark_savepoint.formats.serializers.base import write_nested
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.serializers.runtime.operators import (
-    BufferEntrySerializer,
     TimerSerializer,
     TwoPhaseCommitSerializer,
 )
-from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, encode
+from tests.formats.serializers.codec_checks import base, check_column, check_resources, check_value, encode, kind
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
@@ -56,7 +55,7 @@ def test_timers_sort_as_their_bytes() -> None:
 
 
 def test_buffer_entries() -> None:
-    serializer = BufferEntrySerializer("BufferEntrySerializerSnapshot", 3, 2, (STRING,))
+    serializer = kind("BUFFER_ENTRY", STRING)
     rows = [{"has_been_joined": n % 2 == 0, "element": None if n % 5 == 0 else f"{n}\u00e9"} for n in range(500)]
     check_column(serializer, pa.array(rows, serializer.arrow_type(DecodeOptions())))
     check_value(serializer, bytes.fromhex("01026b"), {"has_been_joined": True, "element": "k"})
