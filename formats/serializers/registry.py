@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from types import MappingProxyType
 from typing import ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -73,6 +74,11 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
         return serializer
 
     return enter
+
+
+def registered() -> Mapping[str, type[TypeSerializer]]:
+    """Return the built-in serializers of the modules that were imported, by snapshot class, in their order."""
+    return MappingProxyType(_REGISTRY)
 
 
 @cache

@@ -3,68 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic import arrays, blobs, java_math, primitives, strings, temporal
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, all_kinds, kind_of_word
-from pyspark_savepoint.formats.serializers.basic.primitives import BASE, BY_SNAPSHOT, NumberSerializer
-from pyspark_savepoint.formats.serializers.basic.temporal import (
-    LocalDateSerializer,
-    LocalDateTimeSerializer,
-    LocalTimeSerializer,
-)
-from pyspark_savepoint.formats.serializers.composite.fields import TUPLE0, Tuple0Serializer
+from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
+from pyspark_savepoint.formats.serializers.composite import fields
 from pyspark_savepoint.formats.serializers.composite.flinkx import COLLECTIONS, OF_THE_JOB
-from pyspark_savepoint.formats.serializers.composite.wrappers import (
-    SCALA,
-)
+from pyspark_savepoint.formats.serializers.composite.wrappers import SCALA
+from pyspark_savepoint.formats.serializers.registry import known_serializers, registered
 from pyspark_savepoint.formats.serializers.runtime import operators
 from pyspark_savepoint.formats.serializers.sql import table_data
 
 #: Packages of the Scala API up to Flink 1.20, and since 2.0.
 SCALA_1, SCALA_2 = SCALA
 
-
-def _all() -> list[TypeSerializer]:
-    """Return a serializer of every type without arguments; for equal names, that of the DataStream API comes last."""
-    local = ("LocalDate", "LocalTime", "LocalDateTime")
-    classes = (LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer)
-    made: list[TypeSerializer] = [NumberSerializer.of(name) for name in BY_SNAPSHOT]
-    made += [strings.StringSerializer.of(name) for name in (strings.STRING, strings.STRING_VALUE)]
-    made += [strings.CharSerializer.of(name) for name in (strings.CHAR, strings.CHAR_VALUE)]
-    made += [java_math.BigNumberSerializer.of(name) for name in (java_math.BIG_INTEGER, java_math.BIG_DECIMAL)]
-    made += [temporal.DateSerializer.of(name) for name in temporal.MILLIS]
-    made += [temporal.MomentSerializer.of(name) for name in (temporal.SQL_TIMESTAMP, temporal.INSTANT)]
-    made += [
-        kind.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot") for stem, kind in zip(local, classes, strict=True)
-    ]
-    made += [arrays.PrimitiveArraySerializer.of(name) for name in arrays.ARRAYS]
-    made += [arrays.StringArraySerializer.of(arrays.STRING_ARRAY)]
-    made += [arrays.StringValueArraySerializer.of(arrays.value_array("String"))]
-    made += [arrays.NullValueArraySerializer.of(arrays.value_array("Null"))]
-    made += [blobs.BytesSerializer.of(name) for name in blobs.BLOCKS]
-    made += [blobs.VariantSerializer.of(f"{BASE}VariantSerializer$VariantSerializerSnapshot")]
-    # Reversed, so that the entries of queryable state and of the Scala API of 2.0 come first and are overwritten.
-    made += [primitives.ConstantSerializer.of(name) for name in reversed(primitives.CONSTANTS) if "Snapshot" in name]
-    made += [operators.TimeWindowSerializer.of(name) for name in (operators.STREAM_WINDOW, operators.TABLE_WINDOW)]
-    made += [operators.WindowLongSerializer.of(name) for name in (operators.COUNT_WINDOW, operators.SORTED_LONG)]
-    made += [table_data.StringDataSerializer.of(table_data.STRING_DATA), Tuple0Serializer.of(TUPLE0)]
-    return made
-
-
-#: Types without arguments, and arrays of primitive types, by their ``flink_type``.
-SIMPLE: Mapping[str, TypeSerializer] = {
-    **{serializer.flink_type: serializer for serializer in _all()},
-    "BIG_INT": java_math.BigNumberSerializer.of(java_math.BIG_INTEGER),
-    "BIG_DEC": java_math.BigNumberSerializer.of(java_math.BIG_DECIMAL),
-}
-
-#: First release of the types without arguments that came after 1.16.
-NEEDS: Mapping[str, Flink] = {
-    word: since for word, serializer in SIMPLE.items() if (since := lifetime(serializer.snapshot_class)[0]) is not None
-}
 
 #: Types without a row that text cannot describe, and why: their snapshots contain more than names and parts.
 NOT_FROM_TEXT: Mapping[str, str] = {
@@ -86,6 +42,45 @@ NOT_FROM_TEXT: Mapping[str, str] = {
         ),
         OF_THE_JOB,
     ),
+}
+
+
+#: Modules of the types without arguments that most texts name; those of others are imported when a text names them.
+MODULES = (arrays, blobs, fields, java_math, operators, primitives, strings, table_data, temporal)
+
+
+def _simple() -> dict[str, TypeSerializer]:
+    """Return the types without arguments of the modules that were imported; of equal names, the first one."""
+    simple: dict[str, TypeSerializer] = {}
+    for name, kind in registered().items():
+        one = kind.of(name) if issubclass(kind, SimpleSerializer) else None
+        if one is not None and one.flink_type not in NOT_FROM_TEXT:
+            simple.setdefault(one.flink_type, one)
+    return simple
+
+
+#: Types without arguments, and arrays of primitive types, by their ``flink_type``.
+SIMPLE: Mapping[str, TypeSerializer] = {
+    **_simple(),
+    "BIG_INT": java_math.BigNumberSerializer.of(java_math.BIG_INTEGER),
+    "BIG_DEC": java_math.BigNumberSerializer.of(java_math.BIG_DECIMAL),
+}
+
+
+def simple_type(word: str) -> TypeSerializer | None:
+    """Return the type without arguments of a name; None if there is none."""
+    return SIMPLE.get(word) or (_all_simple().get(word) if kind_of_word(word) is None else None)
+
+
+@cache
+def _all_simple() -> Mapping[str, TypeSerializer]:
+    known_serializers()
+    return _simple()
+
+
+#: First release of the types without arguments that came after 1.16.
+NEEDS: Mapping[str, Flink] = {
+    word: since for word, serializer in SIMPLE.items() if (since := lifetime(serializer.snapshot_class)[0]) is not None
 }
 
 

@@ -58,6 +58,7 @@ from pyspark_savepoint.formats.serializers.notation.names import (
     composites,
     not_from_text,
     scala_home,
+    simple_type,
 )
 from pyspark_savepoint.formats.serializers.notation.sql import (
     collection,
@@ -121,9 +122,10 @@ class Parser:
         if self.kryo is not None and word == "KRYO":
             return self.kryo(self.class_name())
         special = SPECIAL.get(word)
-        kind = None if special is not None or word in SIMPLE else kind_of_word(word)
+        simple = simple_type(word) if special is None else None
+        kind = kind_of_word(word) if special is None and simple is None else None
         self.expect_version(word, token, NEEDS.get(word) if kind is None else kind.since)
-        if special is None and word not in SIMPLE and (kind is None or not kind.is_plain):
+        if special is None and simple is None and (kind is None or not kind.is_plain):
             self.refuse(token)
         tokens.descend()
         if special is not None:
@@ -131,7 +133,8 @@ class Parser:
         elif kind is not None:
             serializer = self.composite(kind, token)
         else:
-            serializer = SIMPLE[word]
+            assert simple is not None
+            serializer = simple
             if tokens.is_sign("<") or tokens.is_sign("("):
                 tokens.fail(f"nothing after {word}, which has no arguments")
         tokens.ascend()
