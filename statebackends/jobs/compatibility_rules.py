@@ -27,7 +27,6 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer, ScalaEnumSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import all_kinds
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
-from pyspark_savepoint.formats.serializers.composite.fields import CaseClassSerializer, RowSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, OpaqueFrame
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
@@ -392,9 +391,7 @@ RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
     (BinaryRowDataSerializer, _equal("number of fields", lambda row: row.fields)),
     (DecimalDataSerializer, _equal("precision or scale", lambda data: (data.precision, data.scale))),
     (TimestampDataSerializer, _equal("precision", lambda data: data.precision)),
-    (CaseClassSerializer, _equal("class", lambda product: product.class_name)),
     (ExternalSerializer, _equal("data type", lambda external: (external.data_type, external.internal_input))),
-    (RowSerializer, _migrates("with or without a row kind", lambda row: row.supports_row_kind)),
     *(
         (serializer, _equal(kind.equal, kind.compared) if kind.equal else _migrates(kind.migrates, kind.compared))
         for kind, serializer in all_kinds()

@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import KindSerializer
-from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 
 #: Names from the outermost part to the innermost: ("lines", "element").
@@ -43,9 +42,7 @@ def _same(before: Any, after: Any) -> bool:
 def _name(serializer: TypeSerializer, position: int) -> Path:
     """Return the name of a nested serializer."""
     if isinstance(serializer, KindSerializer):
-        return (serializer.kind.parts[position],)
-    if isinstance(serializer, FieldsSerializer):
-        return (f"f{position}",)
+        return (serializer.kind.part(position),)
     return ("element" if len(serializer.children) == 1 else str(position),)
 
 

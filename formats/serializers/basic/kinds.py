@@ -38,7 +38,7 @@ class Kind:
     Args:
         word: Its word in the notation of types: LIST of LIST<LONG>.
         snapshots: The snapshot classes; the first one is written.
-        parts: The names of the nested types.
+        parts: The names of the nested types; None if it has fields, any number.
         versions: The versions of the outer part; the last one is written.
         shape: The shape of the values, given the nested serializers.
         notation: The type in the notation, if it is not the word with the nested types.
@@ -54,7 +54,7 @@ class Kind:
 
     word: str
     snapshots: tuple[str, ...]
-    parts: tuple[str, ...] = ("element",)
+    parts: tuple[str, ...] | None = ("element",)
     versions: tuple[int, ...] = (1,)
     shape: Callable[[Nested], Part] | None = None
     notation: Callable[[Nested], str] | None = None
@@ -65,6 +65,10 @@ class Kind:
     compared: Callable[[Any], object] | None = None
     equal: str = ""
     migrates: str = ""
+
+    def part(self, position: int) -> str:
+        """Return the name of a nested type."""
+        return f"f{position}" if self.parts is None else self.parts[position]
 
     @property
     def is_plain(self) -> bool:
@@ -103,7 +107,7 @@ class KindSerializer(CompositeSerializer):
     def forms(cls, name: str) -> tuple[tuple[int, ...], int | None]:
         """Return the supported outer versions, and the number of nested serializers."""
         kind = cls.row_of(name)
-        return kind.versions, len(kind.parts)
+        return kind.versions, None if kind.parts is None else len(kind.parts)
 
     @property
     def flink_type(self) -> str:

@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BY_SNAPSHOT,
     NumberSerializer,
@@ -223,11 +223,6 @@ class WrappingSerializer(Shaped):
     @property
     def shape(self) -> Part:
         return self.children[0]
-
-
-@dataclass(frozen=True)
-class ShapedSerializer(Shaped, CompositeSerializer):
-    """Composite serializer whose values are described by a shape."""
 
 
 @dataclass(frozen=True)

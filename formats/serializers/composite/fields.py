@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -40,16 +40,15 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.base import (
-    CompositeSerializer,
     TypeSerializer,
     flink_fields,
     flink_types,
     zeros,
 )
+from pyspark_savepoint.formats.serializers.basic.kinds import Kind, KindSerializer, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (
     Fields,
-    ShapedSerializer,
     hash_in_order,
     list_parts,
     map_parts,
@@ -85,13 +84,11 @@ def tuple_class(arity: int) -> str:
 
 
 @dataclass(frozen=True)
-class FieldsSerializer(ShapedSerializer):
+class FieldsSerializer(ShapedKindSerializer):
     """Base class of tuples and case classes."""
 
     #: Flink does not check it against the number of fields.
     class_name: str = part(UTF, "the class of a tuple", default="")
-    arity: ClassVar[int | None] = None
-    outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @property
     def length(self) -> int:
@@ -108,7 +105,7 @@ class FieldsSerializer(ShapedSerializer):
         return Fields(self.names, self.nested)
 
 
-@register(RUNTIME + "TupleSerializerSnapshot")
+@of_kind(Kind("TUPLE", (RUNTIME + "TupleSerializerSnapshot",), None, versions=(2,), has_own_notation=True))
 @dataclass(frozen=True)
 class TupleSerializer(FieldsSerializer):
     """Serializer of TUPLE<A, B>: Tuple1 to Tuple25, or a user's subclass."""
@@ -137,7 +134,17 @@ class TupleSerializer(FieldsSerializer):
         return cls(RUNTIME + "TupleSerializerSnapshot", 3, 2, fields, class_name or tuple_class(len(fields)))
 
 
-@register(*scala("ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"))
+@of_kind(
+    Kind(
+        "CASE_CLASS",
+        scala("ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"),
+        None,
+        versions=(2,),
+        has_own_notation=True,
+        compared=attrgetter("class_name"),
+        equal="class",
+    )
+)
 @dataclass(frozen=True)
 class CaseClassSerializer(FieldsSerializer):
     """Serializer of CASE_CLASS<cls>(_1 A, _2 B). The hash is unknown: it depends on the version of Scala."""
@@ -200,9 +207,19 @@ STRING_ARRAY = BASE + "array.StringArraySerializer$StringArraySerializerSnapshot
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 
 
-@register(ROW)
+@of_kind(
+    Kind(
+        "ROW",
+        (ROW,),
+        None,
+        versions=(2, 3, 4),
+        has_own_notation=True,
+        compared=attrgetter("supports_row_kind"),
+        migrates="with or without a row kind",
+    )
+)
 @dataclass(frozen=True)
-class RowSerializer(CompositeSerializer):
+class RowSerializer(KindSerializer):
     """Serializer of ROW<A, B>; with the option ``row_kind`` the kind is the last field of the struct."""
 
     #: Whether values have kind bits; versions below 4 imply it.
@@ -211,8 +228,6 @@ class RowSerializer(CompositeSerializer):
     )
     #: Field names set by the user; not part of the snapshot.
     field_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
-    arity: ClassVar[int | None] = None
-    outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
 
     @classmethod
     def of(cls, *fields: TypeSerializer, names: tuple[str, ...] = ()) -> RowSerializer:

@@ -209,13 +209,14 @@ class NullCounted:
         write_numbers(np.full(len(column), NULL_COUNT, np.int32), at)
 
 
-@register(f"{FLINKX}ScalaCaseClassSerializerSnapshot")
+@of_kind(
+    Kind("FLINKX_CASE_CLASS", (f"{FLINKX}ScalaCaseClassSerializerSnapshot",), None, versions=(2, 3), no_text=OF_THE_JOB)
+)
 @dataclass(frozen=True)
 class FlinkxCaseClassSerializer(FieldsSerializer):
     """Serializer of FLINKX_CASE_CLASS<cls>(_1 A, _2 B); snapshots do not name the fields."""
 
     is_immutable: bool = part(BOOL, "is immutable", since=3, absent=False, default=False)
-    outer_versions: ClassVar[tuple[int, ...]] = (2, 3)
 
     @property
     def flink_type(self) -> str:

@@ -36,7 +36,7 @@ NOT_FROM_TEXT: Mapping[str, str] = {
         tuple(
             f"FLINKX_{word}"
             for word in (
-                *("CASE_CLASS", "CASE_OBJECT", "COPRODUCT", "MAPPED", "MAP", "MUTABLE_MAP"),
+                *("CASE_OBJECT", "COPRODUCT", "MAPPED", "MAP", "MUTABLE_MAP"),
                 *COLLECTIONS.values(),
             )
         ),

@@ -166,7 +166,8 @@ class Parser:
         word = kind.word
         if word == "TTL":
             return TtlSerializer.of(*self.arguments(token, 1, 1))
-        nested = self.arguments(token, len(kind.parts), len(kind.parts))
+        count = len(kind.parts or ())
+        nested = self.arguments(token, count, count)
         if word in VIEWS and not isinstance(nested[0], VIEWS[word]):
             self.tokens.fail(f"a {word.partition('_')[0]} inside {word}", token)
         return kind.of(*nested, snapshot_class=scala_home(kind.snapshots[0], self.version))

@@ -60,10 +60,12 @@ def pairs_of(old: TypeSerializer, new: TypeSerializer) -> Sequence[Pair] | None:
         if len(old.nested) != len(new.nested):
             return None
         return [Pair((f"f{index}",), *parts) for index, parts in enumerate(zip(old.nested, new.nested, strict=True))]
-    if (word_of(old), word_of(new)) in (("OPTION", "FLINKX_OPTION"), ("SCALA_EITHER", "FLINKX_EITHER")):
-        assert isinstance(old, KindSerializer)
-        names, sides = old.kind.parts, zip(old.children, new.children, strict=True)
-        return [Pair((name,), *parts) for name, parts in zip(names, sides, strict=True)]
+    if isinstance(old, KindSerializer) and (old.kind.word, word_of(new)) in (
+        ("OPTION", "FLINKX_OPTION"),
+        ("SCALA_EITHER", "FLINKX_EITHER"),
+    ):
+        sides = enumerate(zip(old.children, new.children, strict=True))
+        return [Pair((old.kind.part(index),), *parts) for index, parts in sides]
     if isinstance(old, TraversableSerializer) and isinstance(new, FlinkxMapSerializer):
         inner = old.nested[0]
         if not isinstance(inner, CaseClassSerializer) or len(inner.nested) != len(new.nested):
