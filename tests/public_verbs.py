@@ -228,6 +228,7 @@ class Verbs:
         self.run("check_restore", lambda: sp.job(job).check_restore())
         self.run("check_evolution", lambda: refused(lambda _: sp.check_evolution("old.json", "new.json")))
         self.run("evolve", lambda: refused(lambda _: sp.evolve("old.json", "new.json")))
+        self.run("evolution", lambda: refused(lambda _: sp.evolution))
         self.run("catch_up", lambda: refused(lambda _: sp.catch_up("new", "old.json", "new.json")))
         self.run("check_migration", lambda: sp.check_migration("2.3"))
         self.run("migrate", lambda: sp.migrate("2.3").check())

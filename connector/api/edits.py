@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -810,7 +811,10 @@ class Edits(Face[R, T]):
         with self._engine.explaining(), self._engine.showing("writing"):
             SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
-        return self._at(path, {**self.options, **options})
+        written = self._at(path, {**self.options, **options})
+        if self.plan.evolved is not None:
+            written.plan = replace(written.plan, evolved=self.plan.evolved.as_written())
+        return written
 
     def pin(
         self,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.engines.face import Face, R, T, snapshot_of
@@ -13,6 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError,
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import given_values, with_views
 from pyspark_savepoint.plan.catch_ups import CatchUp
+from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.belongs import check_belongs
@@ -29,6 +31,9 @@ from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
     view_bits_of,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.results import sink_result
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.insight.evolved_states import EvolutionReport
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
 #: How many problems one error names.
@@ -129,7 +134,36 @@ class Evolutions(Face[R, T]):
             slices_of(Lineage(plan)),
             int(time.time() * 1000),
         )
-        return self._planned(evolved.evolved())
+        made = EvolvedFrom(evolution, self.path, self.options, plan.document)
+        return self._planned(replace(evolved.evolved(), evolved=made))
+
+    @property
+    def evolution(self) -> EvolutionReport:
+        """What became of each operator and state, of a savepoint that :meth:`evolve` made: a report with counts.
+
+        The states of both savepoints are counted when it is asked for, by tasks of Spark or in this process. Of what is
+        not written yet, the counts after it are None. A savepoint that is opened by its path does not know it.
+
+        Example::
+
+            new = sp.evolve("old.json", "new.json", fill="initial").write("/savepoints/evolved")
+            new.evolution.rows(), new.evolution.counts
+            print(new.evolution.to_markdown())
+
+        """
+        from pyspark_savepoint.insight.evolved_states import EvolutionReport, counted_entries
+        from pyspark_savepoint.insight.surveys import Surveys
+
+        made = self.plan.evolved
+        if made is None or made.written == (self.path is None):
+            raise OptionError(
+                "this savepoint was not made by evolve()",
+                remedy="keep what evolve(...).write(path) returns; check_evolution(old_plan, new_plan) shows what it "
+                "would do",
+            )
+        before = counted_entries(Surveys(self._at(made.path, made.options)))
+        after = None if self.path is None else counted_entries(Surveys(self))
+        return EvolutionReport(made.evolution, before, after, made.new_plan)
 
     def catch_up(
         self, new: Face[R, T] | str | PathLike[str], old_plan: PlanLike, new_plan: PlanLike, *, sink: str | None = None

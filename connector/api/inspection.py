@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
     from pyspark_savepoint.insight.plots import Plots
     from pyspark_savepoint.options.keywords import StateOptions
+    from pyspark_savepoint.statebackends.evolution.plans import PlanLike
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
 #: How rows of summaries name the state that they are about.
@@ -178,6 +179,8 @@ class Inspection(Family[S, R, T]):
         flink_version: str | None = None,
         budgets: str | Mapping[str, str | float] | None = None,
         show_keys: bool = False,
+        old_plan: PlanLike | None = None,
+        new_plan: PlanLike | None = None,
     ) -> str:
         """Write a report about the snapshot: one HTML file, which a browser opens offline.
 
@@ -194,6 +197,10 @@ class Inspection(Family[S, R, T]):
             flink_version: A release of Flink, such as ``2.3``: what a migration to it does is shown.
             budgets: Limits of the findings, as in :meth:`doctor`.
             show_keys: Whether values of keys are shown.
+            old_plan: The compiled plan of the SQL job, as in :meth:`SavepointVerbs.check_evolution`: what becomes of
+                its state under ``new_plan`` is shown. Of a savepoint that ``evolve`` made, what was done is shown
+                without them.
+            new_plan: The plan of the new query.
 
         Returns:
             The path of the file.
@@ -210,12 +217,22 @@ class Inspection(Family[S, R, T]):
         from pyspark_savepoint.engines.migrating import migration_of
         from pyspark_savepoint.insight.doctor import Budgets
         from pyspark_savepoint.insight.sections import Asked, history_of, page_of
+        from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 
         if folder is None and last is not None:
             raise OptionError(
                 "argument 'last' is for the snapshots of a folder", remedy="give 'folder', or leave it out"
             )
+        if (old_plan is None) != (new_plan is None):
+            raise OptionError(
+                "a changed query has two plans",
+                found="argument 'old_plan' alone" if new_plan is None else "argument 'new_plan' alone",
+                remedy="give argument 'old_plan' and argument 'new_plan'",
+            )
         snapshot = snapshot_of(self._savepoint)
+        evolution = None
+        if old_plan is not None and new_plan is not None:
+            evolution = evolution_of(old_plan, new_plan, check_options(), snapshot)
         if flink_version is not None:
             migration_of(snapshot, flink_version)  # refuses a release that is not known
         older = None if since is None else other_of(self._savepoint, since)
@@ -224,7 +241,7 @@ class Inspection(Family[S, R, T]):
             newest = MOST_SNAPSHOTS if last is None else last
             history = history_of(snapshot, self._engine.located(folder), self._savepoint.options, newest)
         described = snapshot_of(job) if isinstance(job, Face) else job
-        asked = Asked(history, older, described, flink_version, Budgets.parse(budgets), show_keys)
+        asked = Asked(history, older, described, flink_version, Budgets.parse(budgets), show_keys, evolution)
         target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
             page = page_of(self._savepoint, asked)

@@ -902,6 +902,12 @@ COMMANDS = (
             ),
             argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor"),
             argument("--show-keys", action="store_true", help="show the values of the heaviest keys"),
+            argument(
+                "--old-plan",
+                metavar="FILE",
+                help="the compiled plan of the SQL job, with --new-plan: also show what becomes of its state",
+            ),
+            argument("--new-plan", metavar="FILE", help="the plan of the new query, as for evolve"),
             READ_OPTION,
         ),
         (

@@ -59,6 +59,8 @@ def report(arguments: Namespace, output: Output) -> int:
         flink_version=arguments.flink,
         budgets=arguments.budget,
         show_keys=arguments.show_keys,
+        old_plan=None if arguments.old_plan is None else Path(arguments.old_plan),
+        new_plan=None if arguments.new_plan is None else Path(arguments.new_plan),
     )
     size = Path(written).stat().st_size
     output.say(f"{written}: {readable_size(size)}, about {newest.history[-1].path}")

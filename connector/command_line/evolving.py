@@ -38,6 +38,18 @@ def evolve(arguments: Namespace, output: Output) -> int:
         _write_stable(arguments, evolution)
     for line in lines_of(evolution):
         output.say(line)
+    done: dict[str, Any] = {}
+    if evolved is not None and writes:
+        made = evolved.write(
+            arguments.target,
+            flink_version=arguments.flink,
+            portable=arguments.portable,
+            checkpoint_id=arguments.checkpoint_id,
+            storage_options=read_options(arguments).get("storageOptions"),
+        ).evolution
+        for line in made.lines():
+            output.say(line)
+        done = {"counts": made.counts, "states": made.rows()}
     output.record(
         {
             "verdict": evolution.verdict.value,
@@ -45,16 +57,10 @@ def evolve(arguments: Namespace, output: Output) -> int:
             "warnings": list(evolution.warnings),
             "to_give": sorted({field.backfill for field in evolution.needed if field.backfill}),
             "rows": evolution.to_rows(),
+            **done,
         }
     )
-    if evolved is not None and writes:
-        evolved.write(
-            arguments.target,
-            flink_version=arguments.flink,
-            portable=arguments.portable,
-            checkpoint_id=arguments.checkpoint_id,
-            storage_options=read_options(arguments).get("storageOptions"),
-        )
+    if done:
         written(arguments, output)
     elif arguments.target is not None:
         output.say(f"nothing was written to {arguments.target}")

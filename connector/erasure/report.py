@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from pyspark_savepoint.erasure.sought import salted
 from pyspark_savepoint.erasure.tables import HELD, operator_of, place_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.json_text import parse_json
-from pyspark_savepoint.formats.redaction import printable
+from pyspark_savepoint.text.markdown import cell, table
 from pyspark_savepoint.text.texts import numbered
 
 Row = dict[str, Any]
@@ -96,8 +95,8 @@ def _page(report: ErasureReport) -> Iterator[str]:
     yield "# Erasure from the state of a Flink job"
     yield ""
     yield f"* when: {content['time']}, by pyspark-savepoint {content['package']}"
-    yield f"* before: {_cell(content['before']['path'])}, {numbered(len(content['before']['files']), 'file')}"
-    written = f"{_cell(after['path'])}, {numbered(len(after['files']), 'file')}" if after else "nothing was written"
+    yield f"* before: {cell(content['before']['path'])}, {numbered(len(content['before']['files']), 'file')}"
+    written = f"{cell(after['path'])}, {numbered(len(after['files']), 'file')}" if after else "nothing was written"
     yield f"* after: {written}"
     yield f"* {numbered(len(arguments['keys']), 'key')}, of which this page has salted hashes only"
     yield f"* {numbered(report.removed, 'row')} removed" + ("" if after else " if it is written")
@@ -127,7 +126,7 @@ def _page(report: ErasureReport) -> Iterator[str]:
     yield from _section("Other snapshots of the job", ("path", *HELD, "note"), content["others"])
     below = content.get("below")
     yield ""
-    yield f"searched below: {_cell(below)}" if below else "no folder was searched for them"
+    yield f"searched below: {cell(below)}" if below else "no folder was searched for them"
     for title in ("before", "after"):
         if content[title]:
             named = (
@@ -139,19 +138,7 @@ def _page(report: ErasureReport) -> Iterator[str]:
 
 def _section(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield from ("", f"## {title}", "")
-    lines = ["| " + " | ".join(_cell(row.get(name)) for name in columns) + " |" for row in rows]
-    if not lines:
-        yield "nothing"
-        return
-    yield "| " + " | ".join(columns) + " |"
-    yield "|" + " --- |" * len(columns)
-    yield from lines
-
-
-def _cell(value: object) -> str:
-    """Return a value as text of a page: a name is neither Markdown nor HTML, and no command of a terminal."""
-    text = "" if value is None else printable(str(value).replace("\n", " "), line=True)
-    return re.sub(r"([\\`*|\[])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    yield from table(columns, rows)
 
 
 def hits_as_text(hits: Iterable[Mapping[str, Any]]) -> str:

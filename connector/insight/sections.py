@@ -15,6 +15,7 @@ from dataclasses import astuple, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
+from pyspark_savepoint.engines.face import at_path
 from pyspark_savepoint.formats.errors import MISSING, OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.flink_releases import RELEASES
 from pyspark_savepoint.formats.io.byte_source import FileLocation
@@ -35,6 +36,7 @@ from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.insight import charts
 from pyspark_savepoint.insight.doctor import Budgets, Severity, examined
+from pyspark_savepoint.insight.evolved_states import EvolutionReport, counted_entries
 from pyspark_savepoint.insight.metrics import bytes_of_subtasks, new_bytes
 from pyspark_savepoint.insight.page import (
     Cell,
@@ -57,6 +59,7 @@ from pyspark_savepoint.insight.page import (
 from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.insight.surveys import PROCESSING, Examined, StateSize, Surveys, label_of
 from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
@@ -113,6 +116,8 @@ class Asked:
     flink: str | None = None
     budgets: Budgets = field(default_factory=Budgets)
     show_keys: bool = False
+    #: What becomes of the state under another query of its SQL job.
+    evolution: Evolution | None = None
 
 
 def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last: int) -> Sequence[SnapshotInfo]:
@@ -162,6 +167,10 @@ def page_of(savepoint: Examined, asked: Asked) -> str:
         planned.append(("restore", "Would the job restore it?", lambda to: _restore(to, surveys.snapshot, job, flink)))
     if flink is not None:
         planned.append(("migration", f"Migration to Flink {flink}", lambda to: _migration(to, surveys, flink)))
+    evolved = evolved_of(savepoint, surveys, asked.evolution)
+    if evolved is not None:
+        title = "What became of the old query's state" if evolved.after else "What becomes of it under the new query"
+        planned.append(("evolution", title, lambda to: _evolution(to, evolved)))
     sections = []
     for name, title, fill in planned:
         section = Section(name, title)
@@ -1138,3 +1147,30 @@ def _migration(to: Section, surveys: Surveys, flink: str) -> None:
     columns = "verdict | operator | state | part | reason | what to do | hashmap | RocksDB | type | new type"
     caption = "What a migration does with each part, and what Flink does without one, the worst first"
     to.tables.append(table(caption, columns, rows, choices=0))
+
+
+def evolved_of(savepoint: Examined, surveys: Surveys, evolution: Evolution | None) -> EvolutionReport | None:
+    """Return what becomes of the state under a new query, or became of it; None if nothing is asked or known."""
+    made = savepoint.plan.evolved
+    if evolution is not None:
+        return EvolutionReport(evolution, counted_entries(surveys))
+    if made is None:
+        return None
+    return EvolutionReport(
+        made.evolution, counted_entries(Surveys(at_path(savepoint, made.path, made.options))), counted_entries(surveys)
+    )
+
+
+def _evolution(to: Section, evolved: EvolutionReport) -> None:
+    to.short = to.about = f"states: {evolved.summary}"
+    to.hints += [f"{warning}." for warning in evolved.warnings]
+    rows = [
+        (
+            row["done"], row["new_uid"] or row["old_uid"], row["state"],
+            *(None if row[name] is None else count_of(row[name]) for name in ("entries_before", "entries_after")),
+            row["how"], row["operator"], row["old_uid"],
+        )
+        for row in evolved.rows()
+    ]  # fmt: skip
+    columns = "done | operator | state | entries before# | entries after# | how | description | uid before"
+    to.tables.append(table("States under the new query", columns, rows, choices=0))

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.snapshot.relocation import with_prefix
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.named import Named
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows
@@ -45,6 +46,8 @@ class SavepointPlan:
     bases: tuple[CheckpointMetadata, ...] = ()
     max_parallelism: int = DEFAULT_MAX_PARALLELISM
     state_backend: str | None = None
+    #: Of a savepoint for another query of its SQL job.
+    evolved: EvolvedFrom | None = None
 
     def __repr__(self) -> str:
         """Return one line: how many operators there are."""

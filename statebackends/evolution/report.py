@@ -18,6 +18,8 @@ OUTCOMES = (
     "Nothing can be written yet: see what has to be said or given above.",
 )
 
+MERGED = "keys that become one are merged"
+
 
 def lines_of(evolution: Evolution) -> Iterator[str]:
     """Yield the lines of the report."""
@@ -37,14 +39,14 @@ def lines_of(evolution: Evolution) -> Iterator[str]:
 def _operator(one: OperatorChange) -> Iterator[str]:
     shape = one.new or one.old
     assert shape is not None
-    yield f"{one.verdict.value:<14}{_uids(one)}  {shape.description}"
+    yield f"{one.verdict.value:<14}{uids_of(one)}  {shape.description}"
     for reason in (*one.reasons, *one.candidates):
         yield f"    {reason}"
     for key in one.key:
         if key.verdict is not Verdict.AS_IS:
             yield f"    key {key.name}: {key.verdict.value}{_because(key.reason)}"
     if one.merges:
-        yield "    keys that become one are merged"
+        yield f"    {MERGED}"
     if one.verdict is not Verdict.AS_IS:
         for state in one.states:
             yield from _state(state)
@@ -52,7 +54,8 @@ def _operator(one: OperatorChange) -> Iterator[str]:
         yield f"    timers {timers.service}: {timers.action}{_because(timers.reason)}"
 
 
-def _uids(one: OperatorChange) -> str:
+def uids_of(one: OperatorChange) -> str:
+    """Return the uid of an operator, and how it changes."""
     if one.old_uid == one.new_uid:
         return str(one.new_uid)
     if one.new_uid is None:

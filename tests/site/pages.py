@@ -221,7 +221,7 @@ REFERENCE = Chapter(
                     "Operator ids, upgrades",
                     SAVEPOINT,
                     "assign_uid assign_uids with_coordinator_state check_migration migrate check_evolution evolve "
-                    "catch_up",
+                    "evolution catch_up",
                 ),
                 _names(
                     "User functions that read, names of FLIP-43",

@@ -165,3 +165,54 @@ def test_a_changed_savepoint_is_evolved_first() -> None:
     changed = pyspark_savepoint.open(folder / "before").with_max_parallelism(64)
     with pytest.raises(SavepointError, match="not written yet"):
         changed.evolve(folder / "old.json", folder / "new.json")
+
+
+def done(savepoint: LocalSavepoint) -> list[tuple[str | None, str, int | None, int | None]]:
+    """Of each state of the operators that are no source: what was done, and its entries before and after."""
+    return [
+        (row["state"], row["done"], row["entries_before"], row["entries_after"])
+        for row in savepoint.evolution.rows()
+        if not row["new_uid"].endswith("source")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("sum-backfilled", [("accState", "backfilled", 3, 3)]),
+        ("sum-added", [("accState", "filled", 3, 3)]),
+        ("keys-gone", [("accState", "rebuilt", 3, 1), ("distinctAcc_0", "converted", 15, 5)]),
+        ("growing-top-2-to-4", [("accState", "kept", 5, 5), ("data-state-with-update", "rebuilt", 2, 4)]),
+        (
+            "window-keys-merged",
+            [
+                ("window-aggs", "converted", 4, 3),
+                ("_timer_state/event_window-timers", "converted", 4, 3),
+                ("watermark", "kept", 1, 1),
+            ],
+        ),
+    ],
+)
+def test_the_report_says_what_was_done_with_each_state(
+    name: str, rows: list[tuple[str, str, int, int]], tmp_path: Path
+) -> None:
+    new = evolved(folder_of("1.20.5", name), tmp_path / "new")
+    assert done(new) == rows
+    report = new.evolution
+    assert sum(report.counts.values()) == len(report.rows())
+    assert report.to_arrow().num_rows == len(json.loads(report.to_json())["states"])
+    assert f"| {rows[0][1]} | {rows[0][2]} | {rows[0][3]} |" in report.to_markdown()
+    assert repr(report) == f"<EvolutionReport: {report.summary}>"
+    assert len(report.stable_plan()["nodes"]) == len(report.new_plan["nodes"])
+
+
+def test_the_report_is_that_of_one_savepoint(tmp_path: Path) -> None:
+    folder = folder_of("2.3.0", "sum-removed")
+    before = pyspark_savepoint.open(folder / "before")
+    planned = before.evolve(folder / "old.json", folder / "new.json").with_max_parallelism(64)
+    assert done(planned) == [("accState", "converted", 3, None)]
+    new = planned.write(tmp_path / "new")
+    assert done(new) == [("accState", "converted", 3, 3)]
+    for other in (before, pyspark_savepoint.open(tmp_path / "new"), new.with_max_parallelism(32)):
+        with pytest.raises(OptionError, match="not made by evolve"):
+            _ = other.evolution

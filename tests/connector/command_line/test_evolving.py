@@ -72,6 +72,25 @@ def test_json(run: Run) -> None:
     assert fields == [("SUM(w)", "transformed"), ("SUM(v)", "transformed")]
 
 
+def test_what_was_done_is_said(run: Run, tmp_path: Path) -> None:
+    ran = run(*words("agg-reorder", tmp_path / "new"), "--json")
+    assert ran.records[0]["counts"] == {"kept": 2, "converted": 1}
+    (state,) = [row for row in ran.records[0]["states"] if row["done"] == "converted"]
+    assert (state["state"], state["entries_before"], state["entries_after"]) == ("accState", 3, 3)
+    assert "converted   accState: 3 -> 3 entries" in run(*words("agg-reorder", tmp_path / "again")).out
+
+
+def test_the_page_shows_what_becomes_of_states(run: Run, tmp_path: Path) -> None:
+    _, savepoint, *plans = words("agg-add-sum")
+    assert run("report", savepoint, "--file", tmp_path / "page.html", *plans).code == 0
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "What becomes of it under the new query" in page
+    assert "SUM(v): filled" in page
+    ran = run("report", savepoint, "--file", tmp_path / "other.html", plans[0])
+    assert ran.code == 2
+    assert "give --old-plan and --new-plan" in ran.err
+
+
 def test_the_plan_with_stable_ids(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "stable.json"
     assert run(*words("ids-sink"), "--stable-plan", target).code == 0

@@ -39,8 +39,8 @@ def test_both_faces_write_the_same_state(spark: SparkSession, tmp_path: Path, na
             for one, table in given["backfill"].items()
         }
     sp = Savepoint.load(spark, folder / "before")
-    sp.evolve(folder / "old.json", folder / "new.json", **given).write(tmp_path / "spark")
-    evolved(folder, tmp_path / "local")
+    new = sp.evolve(folder / "old.json", folder / "new.json", **given).write(tmp_path / "spark")
+    assert new.evolution.rows() == evolved(folder, tmp_path / "local").evolution.rows()
     assert keyed_rows(pyspark_savepoint.open(tmp_path / "spark")) == keyed_rows(
         pyspark_savepoint.open(tmp_path / "local")
     )
