@@ -412,7 +412,7 @@ def _aggregates(kinds: Kinds, seed: int) -> None:
             ("avg", "AVG(amount)", "f"),
             ("stddev", "CAST(STDDEV_POP(amount) * 100 AS INT)", "f"),
             ("distinct", "COUNT(DISTINCT item)", "n"),
-            ("collect", "CARDINALITY(COLLECT(item))", "f"),
+            ("collect", "CAST(COLLECT(item) AS STRING)", "s"),
             ("array-agg", "CARDINALITY(ARRAY_AGG(amount))", "f"),
             ("count", "COUNT(amount)", "n"),
         ):
@@ -664,8 +664,8 @@ def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:
     found, wanted = (Counter(map(tuple, rows)) for rows in (answer["before"], emitted["after"]))
     if found == wanted:
         return verdict, "same rows"
-    if MINI.items() <= dict(case.new.conf).items():
-        # What a batch leaves out depends on the clock.
+    if MINI.items() <= dict(case.new.conf).items() or case.new.text.count(" orders ") > 1:
+        # What a batch leaves out depends on the clock; the two sides of a self-join have no order.
         found, wanted = _net(found), _net(wanted)
         if found == wanted:
             return verdict, "same result"

@@ -23,6 +23,7 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.minicluster.MiniClusterJobClient;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.table.api.CompiledPlan;
 import org.apache.flink.table.api.EnvironmentSettings;
@@ -49,6 +50,7 @@ public final class SqlChanges {
     public static void main(String[] arguments) throws Exception {
         Options options = Options.parse(arguments);
         Files.createDirectories(options.out().resolve("tmp"));
+        Context.use();
         Configuration configuration = options.configuration();
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -215,6 +217,13 @@ public final class SqlChanges {
             causes.add(String.valueOf(cause));
         }
         return causes;
+    }
+
+    /** Before 1.18 an environment without a context runs jobs in a cluster of its own, whatever its target. */
+    private static final class Context extends StreamExecutionEnvironment {
+        static void use() {
+            initializeContextEnvironment(StreamExecutionEnvironment::new);
+        }
     }
 
     /** Executes all jobs in the cluster of this JVM. */
