@@ -17,7 +17,7 @@ from pyspark_savepoint.plan.catch_ups import CatchUp
 from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.statebackends.evolution.belongs import check_belongs
+from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
@@ -110,18 +110,19 @@ class Evolutions(Face[R, T]):
             columns=columns,
             casts=casts,
         )
+        snapshot = self._snapshot()
         evolution = evolution_of(
             old_plan,
             new_plan,
             options,
-            self._snapshot(),
+            snapshot,
             old_explain=text_of(old_explain),
             new_explain=text_of(new_explain),
         )
         expect_known(given, evolution)
         expect_decided(self.plan, evolution, fills=fill == "initial")
         evolution = with_views(evolution)
-        plan = read_plan(new_plan, "new_plan")
+        plan = as_it_ran(read_plan(new_plan, "new_plan"), snapshot)
         evolved = EvolvedSavepoint(
             self._engine,
             self.plan,
@@ -198,11 +199,12 @@ class Evolutions(Face[R, T]):
             (self, old_plan, "old_plan"),
             (self._other(new), new_plan, "new_plan"),
         ):
-            plan = read_plan(given, argument)
+            snapshot = snapshot_of(savepoint)
+            plan = as_it_ran(read_plan(given, argument), snapshot)
             with refusing(argument):
                 shapes = shapes_of(plan)
                 result = sink_result(plan, sink, argument)
-            check_belongs(shapes, snapshot_of(savepoint))
+            check_belongs(shapes, snapshot)
             sides.append((result, savepoint.plan))
         table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
         return table

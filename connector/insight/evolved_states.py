@@ -182,7 +182,7 @@ def _states(
     for name in names:
         stays = change.new is not None and (after is None or name in after)
         is_timer = name.startswith(TIMER_PREFIX)
-        own = (one for one in change.timers if is_timer and service_of(name) == one.service)
+        own = (one for one in change.timers if is_timer and service_of(name)[1] == one.service)
         timers = next(own, TimersChange("", "as is" if stays else "dropped"))
         done = DONE_WITH_TIMERS[timers.action]
         done = moves if is_timer and done == "kept" else done

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.plans import Plan
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
@@ -15,6 +16,31 @@ MAX_NAMED = 5
 #: What OVER keeps to remove keys, where the job has a time to live.
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
+
+
+def as_it_ran(plan: Plan, savepoint: Snapshot) -> Plan:
+    """Return a plan with the time to live of a savepoint's states, if it is one that does not say it."""
+    if plan.says_time_to_live:
+        return plan
+    states = (state for one in from_snapshot(savepoint).operators for state in (one.keyed_states or {}).values())
+    expires = any("TTL<" in (state.text or state.serializer.flink_type) for state in states)
+    return plan.with_time_to_live() if expires else plan
+
+
+def notes_of_over(shapes: Shapes, savepoint: Snapshot, new: Plan) -> Iterator[str]:
+    """Yield sentences about OVER, whose time to live is a setting of the job that no plan has."""
+    over = {one.operator_id: one.uid for each in shapes.values() for one in each if one.transformation == OVER}
+    if not over:
+        return
+    expires = any(any(node.ttls) for node in new.nodes.values())
+    for operator in from_snapshot(savepoint).operators:
+        uid = over.get(operator.ids.generated)
+        states = (operator.keyed_states or {}).values() if uid is not None else ()
+        has = any("TTL<" in (state.text or state.serializer.flink_type) for state in states)
+        if has:
+            yield f"the state of {uid} has a time to live, which no plan says: the new job needs table.exec.state.ttl"
+        elif expires and states:
+            yield f"the state of {uid} has no time to live: Flink 1 does not restore it with table.exec.state.ttl"
 
 
 def check_belongs(shapes: Shapes, savepoint: Snapshot, argument: str = "old_plan") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.belongs import check_belongs
+from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs, notes_of_over
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
 from pyspark_savepoint.statebackends.evolution.deciding import Decision, dropped
@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.evolution.histories import Histories, histo
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
 from pyspark_savepoint.statebackends.evolution.matching import match_nodes
 from pyspark_savepoint.statebackends.evolution.planless import with_generated_ids
-from pyspark_savepoint.statebackends.evolution.plans import PlanLike, read_plan, refusing
+from pyspark_savepoint.statebackends.evolution.plans import Plan, PlanLike, read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import Options
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
@@ -66,6 +66,8 @@ def evolution_of(
 
     """
     old, new = read_plan(old_plan, "old_plan"), read_plan(new_plan, "new_plan")
+    if savepoint is not None:
+        old, new = as_it_ran(old, savepoint), as_it_ran(new, savepoint)
     with refusing("old_plan"):
         old_shapes = shapes_of(old)
         old_lineage = Lineage(old)
@@ -86,7 +88,9 @@ def evolution_of(
         options.refuse_unknown(_fields(changes))
         given = Histories(new_lineage, options.backfill, compares=not options.keeps_filters)
         operators, histories = given.applied(changes)
-        warnings = (*_warnings(decision), *sentences(histories))
+        warnings = (*_warnings(decision), *sentences(histories), *_settings(new))
+        if savepoint is not None:
+            warnings += tuple(notes_of_over(old_shapes, savepoint, new))
     kept = None
     if savepoint is not None:
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
@@ -122,6 +126,15 @@ def _warnings(decision: Decision) -> Iterator[str]:
         before, after = olds.get(_sink_name(node)), decision.new.of(node)
         if before is not None and before.relation == after.relation and before.filters != after.filters:
             yield f"sink {_sink_name(node)} keeps rows of before that the new conditions leave out"
+
+
+def _settings(new: Plan) -> Iterator[str]:
+    """Yield a sentence about a setting that the savepoint has, and the new plan does not say."""
+    if not new.says_time_to_live and any(node.ttls for node in new.nodes.values()):
+        yield (
+            f"a plan of Flink {new.flink_version} does not say how long state lives: give the new job a time to live, "
+            "table.exec.state.ttl, as the old one has"
+        )
 
 
 def _sink_name(node: object) -> str:

@@ -159,9 +159,7 @@ class Lineage:
         operands = tuple(fields[index] for index in used)
         if str(rex.get("internalName", "")).startswith(PROCESSING_TIME):
             return Term(digest("processing time"), name, renumbered)  # releases describe it in different ways
-        return Term(
-            digest("rex", _meaning_of(renumbered), [one.digest for one in operands]), name, renumbered, operands
-        )
+        return Term(digest("rex", meaning_of(renumbered), [one.digest for one in operands]), name, renumbered, operands)
 
     def _union(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
         if self.known is not None:
@@ -439,7 +437,7 @@ def windows_of(node: Node, time: str) -> Any:
 def constants_of(node: Node) -> tuple[Term, ...]:
     """Return the constants of OVER, which follow the fields of its input."""
     constants = (node.attributes.get("overSpec") or {}).get("constants") or ()
-    return tuple(Term(digest("rex", _meaning_of(one), []), str(one.get("value"))) for one in constants)
+    return tuple(Term(digest("rex", meaning_of(one), []), str(one.get("value"))) for one in constants)
 
 
 def _conjuncts(condition: Mapping[str, Any]) -> list[Any]:
@@ -459,17 +457,19 @@ def _renumbered(rex: Any, used: dict[int, int]) -> Any:
     return rex
 
 
-def _meaning_of(rex: Any) -> Any:
+def meaning_of(rex: Any) -> Any:
     """Return a RexNode without what does not matter: nullability, syntax, types of references and of small numbers."""
     if isinstance(rex, list):
-        return [_meaning_of(value) for value in rex]
+        return [meaning_of(value) for value in rex]
     if not isinstance(rex, Mapping):
         return rex
-    plain = {name: _meaning_of(value) for name, value in rex.items() if name not in ("type", "syntax")}
+    plain = {name: meaning_of(value) for name, value in rex.items() if name not in ("type", "syntax")}
     if rex.get("kind") != "INPUT_REF" and "type" in rex:
         kind = logical_type_of(rex["type"])
         number = rex.get("kind") == "LITERAL" and kind.root in NUMBERS
         plain["type"] = "number" if number else str(replace(kind, nullable=True))
+        if rex.get("kind") == "LITERAL" and type(rex.get("value")) is int:
+            plain["value"] = str(rex["value"])  # as before Flink 1.18
     return plain
 
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -113,6 +113,18 @@ class Plan:
             for source in node.inputs:
                 found[source].append(node.id)
         return found
+
+    @property
+    def says_time_to_live(self) -> bool:
+        """Whether the plan says how long state lives; before Flink 1.18 that is a setting of the job alone."""
+        release = re.match(r"(\d+)\.(\d+)", self.flink_version)
+        return release is None or (int(release[1]), int(release[2])) >= (1, 18)
+
+    def with_time_to_live(self) -> Plan:
+        """Return the plan of a job whose settings let its state expire, after some time."""
+        lives = {"state": [{"index": 0, "ttl": "1 ms"}, {"index": 1, "ttl": "1 ms"}]}
+        nodes = {number: replace(one, attributes={**one.attributes, **lives}) for number, one in self.nodes.items()}
+        return replace(self, nodes=nodes)
 
     def inputs(self, node: Node) -> tuple[Node, ...]:
         return tuple(self.nodes[number] for number in node.inputs)

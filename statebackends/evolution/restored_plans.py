@@ -34,7 +34,7 @@ def described_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     with refusing("job"):
         shapes = shapes_of(read)
     operators = [one for each in shapes.values() for one in each if one.is_stateful and _is_there(one)]
-    return {"operators": [_described(one) for one in operators]}
+    return {"operators": [_described(one, read.says_time_to_live) for one in operators]}
 
 
 def _is_there(shape: OperatorShape) -> bool:
@@ -42,22 +42,23 @@ def _is_there(shape: OperatorShape) -> bool:
     return not shape.of_connector or shape.transformation in ("source", "sink")
 
 
-def _described(shape: OperatorShape) -> dict[str, Any]:
+def _described(shape: OperatorShape, says_ttl: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"uid": shape.uid, "name": shape.description[:200] or shape.uid}
-    states = dict(_states(shape))
+    states = dict(_states(shape, says_ttl))
     if shape.known and not shape.of_connector and len(states) == len(shape.states):
         found |= {"key": shape.key_type, "states": states}
     return found
 
 
-def _states(shape: OperatorShape) -> Iterator[tuple[str, dict[str, Any]]]:
+def _states(shape: OperatorShape, says_ttl: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the states whose types a text describes."""
     for state in shape.states:
         try:
             parse_type(state.value_type, NEWEST_VERSION)
         except SavepointError:
             continue
-        yield state.name, _state(state, shape.namespace)
+        found = _state(state, shape.namespace)
+        yield state.name, found if says_ttl else {name: one for name, one in found.items() if name != "ttl"}
 
 
 def _state(state: StateShape, namespace: str) -> dict[str, Any]:

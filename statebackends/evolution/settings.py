@@ -11,6 +11,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     WINDOW_AGGREGATES,
     Lineage,
     join_spec,
+    meaning_of,
     windows_of,
 )
 from pyspark_savepoint.statebackends.evolution.plans import Node, order_of
@@ -191,7 +192,7 @@ def _order(lineage: Lineage, node: Node) -> list[Any]:
 def _match(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     fields = [[one.digest for one in lineage.inputs(each)[0].fields] for lineage, each in ((old, before), (new, node))]
     specs = [
-        {name: value for name, value in each.attributes["matchSpec"].items() if name not in ("measures",)}
+        meaning_of({name: value for name, value in each.attributes["matchSpec"].items() if name != "measures"})
         for each in (before, node)
     ]
     if fields[0] == fields[1] and specs[0] == specs[1]:

@@ -39,9 +39,9 @@ SERVICES = Path("META-INF", "services")
 FIRST_OF_LIBRARIES = (1, 13, 6)
 #: The harness for all versions begins here; older ones have a job of their own, in classes that they can read.
 FIRST_OF_HARNESS = (1, 16, 0)
-#: Parts of the harness for SQL need interfaces that releases before this one do not have.
-FIRST_OF_ALL_SQL = (1, 20, 0)
-NEWER = ("Functions.java", "Kept.java", "Sql.java", "SqlCases.java", "SqlPlans.java")
+#: Parts of the harness need interfaces that releases before this one do not have.
+FIRST_OF_ALL = (1, 20, 0)
+NEWER = ("ForeignKeys.java", "Functions.java", "Kept.java", "Sql.java", "SqlCases.java", "SqlPlans.java")
 
 #: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in
 #: flink-shaded; a job of SQL, CEP or files needs ``sql`` beside it (to run, 1.15 and newer; 1.10 has CEP and Gelly in
@@ -245,7 +245,7 @@ def _sources(version: str, *, sql: bool = False) -> list[Path]:
     roots = [JAVA / "every", JAVA / "common", JAVA / f"flink{version.split('.')[0]}", *[JAVA / "sql"] * sql]
     if _numbers(version) < FIRST_OF_HARNESS:
         roots = [JAVA / "every", JAVA / "old"]
-    left_out = NEWER if _numbers(version) < FIRST_OF_ALL_SQL else ()
+    left_out = NEWER if _numbers(version) < FIRST_OF_ALL else ()
     return sorted(path for root in roots for path in root.rglob("*.java") if path.name not in left_out)
 
 

@@ -633,19 +633,14 @@ def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     script, plans = list(case.script), [folder / "old.json", folder / "new.json"]
-    truth = (case.truth or case.new).job
     asked = [
         (old, {**case.old.job, "plan": plans[0], "until": BEFORE, "savepoint": folder / "before"}),
         (new, {**case.new.job, "plan": plans[1]}),
-        (new, {**truth, "plan": folder / "truth.json", "until": BEFORE, "end": ALL}),
     ]
-    if MINI.items() <= dict(case.new.conf).items():
-        asked[-1][1]["savepoint"] = folder / "golden"  # it ends a batch of rows
-    emitted: Mapping[str, Any] = {}
     for flink, job in asked:
-        emitted = flink.run(**job, script=script)
-        if "error" in emitted:
-            return "-", f"not run: {emitted['error'][-1][:200]}"
+        made = flink.run(**job, script=script)
+        if "error" in made:
+            return "-", f"not run: {made['error'][-1][:200]}"
     before, given = pyspark_savepoint.open(folder / "before"), dict(case.given)
     limit = given.pop("max_parallelism", 0)
     try:
@@ -657,6 +652,13 @@ def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:
         return "refused", "refused: " + " ".join(str(error).split())
     except Exception as error:  # what must never be raised
         return "-", f"WRONG: {type(error).__name__}: {error}"
+    truth = case.truth if case.truth is not None and verdict in LOSING else case.new
+    job = {**truth.job, "plan": folder / "truth.json", "until": BEFORE, "end": ALL}
+    if MINI.items() <= dict(case.new.conf).items():
+        job["savepoint"] = folder / "golden"  # it ends a batch of rows
+    emitted = new.run(**job, script=script)
+    if "error" in emitted:
+        return "-", f"not run: {emitted['error'][-1][:200]}"
     restored = {"restore": (folder / "evolved").resolve().as_uri(), "from": BEFORE, "until": ALL}
     answer = new.run(plan=plans[1], conf=dict(case.new.conf), script=script, **restored)
     if "error" in answer:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from pyspark_savepoint.statebackends.evolution.evolution import check_options, e
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
-from tests.statebackends.evolution.verdicts import VERDICTS, changes, evolution, names, shown
+from tests.statebackends.evolution.verdicts import VERDICTS, changes, evolution, explained, names, shown
 
 EXPECTED = json.loads(VERDICTS.read_text("utf-8"))
 CASES = {name: json.loads((changes() / name / "case.json").read_text("utf-8")) for name in names()}
@@ -237,3 +239,42 @@ def test_a_name_that_the_new_query_does_not_have_is_an_error(argument: str) -> N
     with pytest.raises(OptionError, match=f"argument '{argument}' names what the new query does not have") as raised:
         evolution("2.3.0/agg-add-sum", **{argument: {"totl": "BIGINT"}})
     assert "did you mean" in str(raised.value)
+
+
+def of_flink_1_17(plan: Path) -> dict[str, Any]:
+    """A plan as 1.17 writes it: no time to live, and numbers of expressions as texts."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        found = {name: plain(one) for name, one in value.items() if name != "state"}
+        if value.get("kind") == "LITERAL" and type(value.get("value")) is int:
+            found["value"] = str(value["value"])
+        return found
+
+    return {**plain(json.loads(plan.read_text("utf-8"))), "flinkVersion": "1.17"}
+
+
+def test_plans_before_1_18_mean_the_same() -> None:
+    count = 0
+    for name in names():
+        folder = changes() / name
+        if not explained(folder):
+            savepoint = Snapshot.open(str(folder / "before"))
+            found = evolution_of(of_flink_1_17(folder / "old.json"), folder / "new.json", check_options(), savepoint)
+            assert json.loads(json.dumps(shown(found))) == EXPECTED[name], name
+            count += 1
+    assert count > 60
+
+
+def test_the_time_to_live_of_a_plan_that_does_not_say_it_is_that_of_the_savepoint() -> None:
+    folder = changes() / "2.3.0" / "ttl-off"
+    plan = of_flink_1_17(folder / "old.json")
+    found = evolution_of(plan, plan, check_options(), Snapshot.open(str(folder / "before")))
+    assert found.verdict is Verdict.AS_IS
+    assert [one for one in found.warnings if "table.exec.state.ttl" in one]
+    states = [state for one in found.operators for state in one.states if state.new is not None]
+    assert states
+    assert all(state.new and state.new.ttl for state in states)
