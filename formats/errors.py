@@ -87,6 +87,11 @@ class SavepointError(Exception):
                 self.facts.setdefault(name, _clean(value))
         return self
 
+    @property
+    def help(self) -> str:
+        """The command that prints what the page of errors says about this class, with an example."""
+        return f"pyspark-savepoint help {type(self).__name__}"
+
     def __str__(self) -> str:
         self._clean_again()
         names = [name for name in FACTS if name in self.facts]

@@ -22,7 +22,7 @@ from pyspark_savepoint.options.options import SavepointReadOptions, options_tabl
 from pyspark_savepoint.options.write_options import write_options_table
 from pyspark_savepoint.statebackends.model.applicability import FEED, NAMES, STREAM, TABLES
 from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
-from tests.error_examples import examples_section
+from tests.error_examples import classes
 from tests.journeys import journeys_table, sizes_table
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +89,7 @@ GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "processing options": (STATEBACKENDS, processing_options_table),
     "serializers": (FORMATS, serializer_list),
     "commands": (ROOT / "connector" / "command_line" / "README.md", markdown),
-    "errors": (ERRORS, examples_section),
+    "errors": (ERRORS, classes),
 }
 
 #: Sections that a test compares with a margin, since they are measured.

@@ -1,7 +1,7 @@
-"""Command help: questions in users' words with the line that answers each, commands, and pages of the guide.
+"""Command help: questions in users' words with the line that answers each, errors, commands, and pages of the guide.
 
 A word also matches words that begin with it, or with which it begins: ``restored`` and ``restor`` find ``restore``.
-Rare words count more than frequent ones.
+It matches words of the same meaning, too: ``biggest`` finds ``largest``. Rare words count more than frequent ones.
 """
 
 from __future__ import annotations
@@ -19,17 +19,44 @@ from pyspark_savepoint.command_line.output import Output
 
 GUIDE = Path(__file__).parents[1] / "guide"
 PAGE = GUIDE / "answers.md"
+ERRORS = GUIDE / "errors.md"
 ROW = re.compile(r"^\| (?P<question>[^|]+\?) \| `(?P<line>[^`]+)` \|$", re.MULTILINE)
+#: A class of error on its page: when it is raised, and all that the page says of it.
+ERROR = re.compile(r"^### (?P<name>\w+Error)\n\n(?P<text>.*?)(?=^<!--|^##|\Z)", re.MULTILINE | re.DOTALL)
 WORD = re.compile(r"[^\W_]+")
 #: Words that tell nothing about what is asked for.
 FILLERS = frozenset(
     WORD.findall(
-        "a all an and any are can do does for from give has have how i in is it its me my not of on one or so that the "
-        "there this to was what when where which who why with without you"
+        "a all an and any are at be can do does every for from get give has have how i in is it its make me my need "
+        "not of on one only or s see so that the their them there these they this to use want was what when where "
+        "which who whole why will with without you"
     )
 )
-#: The most answers, commands and pages that are shown.
-MOST_ANSWERS, MOST_OTHERS = 5, 2
+#: Words that mean the same to those who ask. A question has one of them.
+SAME = (
+    ("biggest", "largest", "large", "big", "huge", "size"),
+    ("broken", "corrupt", "corrupted", "damaged", "incomplete", "invalid", "valid"),
+    ("recover", "repair", "rescue", "salvage", "save"),
+    ("change", "edit", "modify", "update", "correct", "fix", "patch"),
+    ("delete", "drop", "remove", "erase"),
+    ("reset", "rewind", "replay", "seek"),
+    ("list", "ls", "overview", "inventory"),
+    ("count", "many", "number"),
+    ("date", "time", "age", "old", "oldest"),
+    ("upgrade", "migrate", "convert"),
+    ("id", "ids", "identifier"),
+    ("inspect", "look", "view", "browse", "explore", "print", "read"),
+    ("compare", "difference", "differs", "diff"),
+    ("expired", "ttl"),
+    ("backup", "archive", "keep"),
+    ("person", "user", "customer"),
+    ("load", "import", "bootstrap"),
+    ("dump", "export"),
+)
+#: The most answers, commands and pages that are shown, and how many points they have at least of the best one's.
+MOST_ANSWERS, MOST_OTHERS, LEAST = 5, 2, 0.6
+#: How much a word of a question, a title or a name counts beside a word of the rest.
+OF_TITLE = 2.0
 FOUND, NOTHING = 0, 1
 
 
@@ -41,19 +68,20 @@ class Answer(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Something that can be found: its lines, its record as JSON, and how often it has each word."""
+    """Something that can be found: its lines, its record as JSON, the words of its title, and all of its words."""
 
     lines: tuple[str, ...]
     record: dict[str, str]
+    title: frozenset[str]
     words: Mapping[str, int]
 
-    def count(self, word: str) -> int:
-        """Return how often it has a word that is asked for, or one that begins with it, or with which that begins."""
-        return sum(
-            count
-            for own, count in self.words.items()
-            if own == word or (len(word) > 2 and own.startswith(word)) or (len(own) > 3 and word.startswith(own))
-        )
+    def points(self, word: str) -> float:
+        """Return how well it fits a word that is asked for: a word of the title is worth more, a frequent one, too."""
+        found = [own for own in self.words if _alike(word, own)]
+        if not found:
+            return 0.0
+        often = 1 + math.log(sum(self.words[own] for own in found)) / 8
+        return often * (OF_TITLE if any(own in self.title for own in found) else 1.0)
 
 
 def answers() -> list[Answer]:
@@ -63,9 +91,10 @@ def answers() -> list[Answer]:
 
 def help_with(arguments: Namespace, output: Output) -> int:
     """Print the questions, commands and pages that have most of the words."""
+    named = [entry for entry in _errors() if entry.record["error"].lower() in map(str.lower, arguments.words)]
     words = list(dict.fromkeys(word for text in arguments.words for word in _words(text)))
     words = [word for word in words if word not in FILLERS] or words
-    found = [
+    found = named or [
         *_best(words, list(_questions()), MOST_ANSWERS),
         *_best(words, list(_commands()), MOST_OTHERS),
         *_best(words, list(_pages()), MOST_OTHERS),
@@ -81,30 +110,37 @@ def help_with(arguments: Namespace, output: Output) -> int:
 
 
 def _best(words: Sequence[str], entries: Sequence[Entry], most: int) -> list[Entry]:
-    """Return the entries that have the most of some words, at least half of them, those that have them often first."""
-    counts = [[entry.count(word) for word in words] for entry in entries]
-    rare = [math.log(1 + len(entries) / max(1, sum(map(bool, column)))) for column in zip(*counts, strict=True)]
-    scores = [sum(weight for weight, count in zip(rare, row, strict=True) if count) for row in counts]
-    most_of = max(scores, default=0.0)
-    found = [
-        (sum(row), entry)
-        for row, score, entry in zip(counts, scores, entries, strict=True)
-        if score >= most_of * 0.999 and 2 * sum(map(bool, row)) >= len(words)
-    ]
-    return [entry for _, entry in sorted(found, key=lambda one: -one[0])][:most]
+    """Return the entries that fit some words best, the best first."""
+    points = [[entry.points(word) for word in words] for entry in entries]
+    rare = [math.log(1 + len(entries) / max(1, sum(map(bool, column)))) for column in zip(*points, strict=True)]
+    scores = [sum(weight * one for weight, one in zip(rare, row, strict=True)) for row in points]
+    least = LEAST * max(scores, default=0.0)
+    found = [(score, entry) for score, entry in zip(scores, entries, strict=True) if score and score >= least]
+    return [entry for _, entry in sorted(found, key=lambda one: (-one[0], len(one[1].title)))][:most]
+
+
+def _alike(word: str, own: str) -> bool:
+    """Return whether a word that is asked for is another one, or begins it, or begins with it, or means the same."""
+    if own == word or (len(word) > 2 and own.startswith(word)) or (len(own) > 3 and word.startswith(own)):
+        return True
+    return any(word in group and own in group for group in SAME)
 
 
 def _questions() -> Iterator[Entry]:
     for answer in answers():
-        lines = (answer.question, f"  {answer.line}")
-        yield Entry(lines, answer._asdict(), Counter(_words(f"{answer.question} {answer.line}")))
+        yield _entry((answer.question, f"  {answer.line}"), answer._asdict(), answer.question, answer.line)
 
 
 def _commands() -> Iterator[Entry]:
     for command in COMMANDS:
         lines = (f"Command {command.name}: {command.about}", f"  {PROGRAM} {command.name} --help")
-        record = {"command": command.name, "about": command.about}
-        yield Entry(lines, record, Counter(_words(f"{command.name} {command.about}")))
+        yield _entry(lines, {"command": command.name, "about": command.about}, command.name, command.about)
+
+
+def _errors() -> Iterator[Entry]:
+    for found in ERROR.finditer(ERRORS.read_text("utf-8")):
+        text = re.sub(r"^```.*\n?", "", found["text"], flags=re.MULTILINE).strip()
+        yield _entry((found["name"], *text.splitlines()), {"error": found["name"], "text": text}, found["name"], text)
 
 
 def _pages() -> Iterator[Entry]:
@@ -112,9 +148,11 @@ def _pages() -> Iterator[Entry]:
         if page != PAGE:
             text = page.read_text("utf-8")
             title = text.partition("\n")[0].lstrip("# ")
-            yield Entry(
-                (f"Page: {title} (guide/{page.name})",), {"page": page.name, "title": title}, Counter(_words(text))
-            )
+            yield _entry((f"Page: {title} (guide/{page.name})",), {"page": page.name, "title": title}, title, text)
+
+
+def _entry(lines: tuple[str, ...], record: dict[str, str], title: str, text: str) -> Entry:
+    return Entry(lines, record, frozenset(_words(title)), Counter(_words(f"{title} {text}")))
 
 
 def _words(text: str) -> list[str]:

@@ -628,7 +628,7 @@ class _Given:
             raise StateNotFoundError(
                 f"the operator has no state {missing[0]!r} to update",
                 operator=uid,
-                remedy=f"{did_you_mean(missing[0], self.replaced)}; without --upsert a state is added",
+                remedy=f"{did_you_mean(missing[0], self.replaced)} (without --upsert a state is added)",
             )
         if self.arguments.state is not None:
             options = self.options(names) | ({} if self.table in OF_OPERATOR else {"key": self.key})

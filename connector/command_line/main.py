@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from pyspark_savepoint.command_line.output import Output
+    from pyspark_savepoint.formats.errors import SavepointError
 
 DONE, FAILED, INTERRUPTED, PIPE_CLOSED = 0, 2, 130, 141
 
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         from pyspark_savepoint.command_line.wording import with_given_uid
 
-        output.remark(f"error: {with_given_uid(error, words)}")
+        more = f"\n  more: {error.help}" if _has_help(error) else ""
+        output.remark(f"error: {with_given_uid(error, words)}{more}")
         return FAILED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: print nothing more, also when Python ends.
@@ -65,6 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.remark(f"error: {kind}{shown(str(error))}\n  to do: {remedy}")
         return FAILED
     return code
+
+
+def _has_help(error: SavepointError) -> bool:
+    """Return whether the page of errors has the class. It has no class for wrong arguments."""
+    from pyspark_savepoint import errors
+
+    return type(error).__name__ in errors.__all__
 
 
 def console() -> int:

@@ -211,8 +211,8 @@ class _Moves:
             raise StateNotFoundError(
                 f"the operator has no state {wrong[0]!r}" if wrong else "no state is named whose rows make the keys",
                 operator=self.plan.label,
-                remedy=f"{did_you_mean(str(wrong[0]) if wrong else '', numbers)}; pairs of keys are given as rows with "
-                f"columns {OLD!r} and {NEW!r}",
+                remedy=f"{did_you_mean(str(wrong[0]) if wrong else '', numbers)} (pairs of keys are rows with "
+                f"columns {OLD!r} and {NEW!r})",
             )
         decoded = self._decoded(entries)
         tables, encoder = [], None

@@ -170,7 +170,7 @@ def _no_state_to_update(plan: OperatorPlan, name: str) -> StateNotFoundError:
     return StateNotFoundError(
         f"the operator has no state {name!r} to update",
         operator=plan.label,
-        remedy=f"{did_you_mean(name, known)}; with_state(...) adds a state",
+        remedy=f"{did_you_mean(name, known)} (with_state(...) adds a state)",
     )
 
 

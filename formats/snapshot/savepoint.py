@@ -239,7 +239,7 @@ class Snapshot:
             "the snapshot has no such operator",
             path=self.path,
             operator=what,
-            remedy=f"{did_you_mean(wanted, known)}; loading the path without options lists all operators",
+            remedy=f"{did_you_mean(wanted, known)} (loading the path without options lists all operators)",
         )
 
 

@@ -175,7 +175,7 @@ class OperatorTypes:
                 f"option 'typesFrom': the operator has no {what} {name!r}",
                 path=self.path,
                 operator=self.label,
-                remedy=f"{did_you_mean(name, among)}; or name its type in option 'types'",
+                remedy=f"{did_you_mean(name, among)} (or name its type in option 'types')",
             )
         return among[name]
 

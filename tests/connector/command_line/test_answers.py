@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_savepoint import errors
 from pyspark_savepoint.command_line.answers import PAGE, answers
 from tests.connector.command_line.conftest import Run
 
@@ -43,6 +44,7 @@ def places(shop: Path, corpus: Path, tmp_path: Path, run: Run, monkeypatch: pyte
         "/savepoints/damaged": damaged,
         "/savepoints/of-pyflink": next((corpus / "real" / "pyf-120").rglob("_metadata")).parent,
         "/savepoints/without-uids": corpus / "datastream" / "by-position-keyed-hashmap-savepoint-1.15",
+        "/savepoints/orders": next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")),
         "/savepoints/one": one,
         "/savepoints/two": two,
         "/checkpoints/7d2e": folder,
@@ -96,12 +98,21 @@ def test_the_page_has_questions_alone() -> None:
         (("golden", "test"), "create"),
         (("PyFlink",), "show"),
         (("uids", "for", "a", "plan"), "rename"),
+        (("biggest", "state"), "sizes"),
+        (("is", "savepoint", "corrupted"), "verify"),
+        (("compare", "two", "savepoints"), "diff"),
+        (("list", "checkpoints", "size", "date"), "ls"),
+        (("delete", "old", "checkpoints"), "retained"),
+        (("broken", "checkpoint", "recover"), "salvage"),
+        (("reset", "kafka", "offset"), "set-offsets"),
+        (("only", "two", "columns"), "show"),
+        (("state", "to", "csv"), "export"),
     ],
 )
 def test_words_find_answers(run: Run, words: tuple[str, ...], command: str) -> None:
     ran = run("help", *words)
     assert ran.code == 0
-    assert f"  pyspark-savepoint {command} " in ran.out
+    assert f"  pyspark-savepoint {command} " in "\n".join(ran.out.splitlines()[:4])  # the first answer, or the second
 
 
 @pytest.mark.parametrize(
@@ -111,6 +122,14 @@ def test_words_find_pages(run: Run, word: str, page: str) -> None:
     ran = run("help", word, "--json")
     assert ran.code == 0
     assert f"{page}.md" in [record.get("page") for record in ran.records]
+
+
+def test_each_error_is_found(run: Run) -> None:
+    for name in errors.__all__:
+        if name != "SavepointError":
+            ran = run("help", name.upper())
+            assert ran.code == 0
+            assert ran.out.startswith(f"{name}\n")
 
 
 def test_words_that_no_question_has(run: Run) -> None:

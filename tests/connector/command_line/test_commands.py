@@ -465,6 +465,7 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
     assert done.err == (
         "error: compiled code cannot be cached: no cache folder is writable\n"
         f"  found: {nowhere}\n  to do: set NUMBA_CACHE_DIR to a folder that this user can write\n"
+        "  more: pyspark-savepoint help OptionError\n"
     )
 
 

@@ -392,7 +392,7 @@ def test_keys_that_the_file_lacks(run: Run, golden: Path, tmp_path: Path) -> Non
         key: {"total": total} for key, total in ((1, 10), (3, 30), (4, 80))
     }
     for words, why in (
-        (["totl", "--upsert"], "did you mean 'total'?; without --upsert a state is added"),
+        (["totl", "--upsert"], "did you mean 'total'? (without --upsert a state is added)"),
         (["total", "--upsert", "--replace"], "give one of them"),
         (["total", "--upsert", "--type", "total=INT"], "--type cannot change a state"),
     ):
