@@ -1386,7 +1386,10 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     if first and not first.startswith("-") and first not in names:
         if not re.search(r"[/\\:.~]", first):
             raise UsageError(
-                f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)} ({PROGRAM} --help lists them)"
+                f"there is no command {first!r}",
+                remedy=f"{did_you_mean(first, names)} ({PROGRAM} --help lists them)"
+                if nearest(first, names)
+                else f"{PROGRAM} help {first.replace('-', ' ')} looks for an answer",
             )
         words.insert(0, "ls")
     if first in ("--json", "--csv", "--safe-csv", "--wide", "--progress", "--quiet", "--debug"):

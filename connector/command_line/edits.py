@@ -707,7 +707,7 @@ def _listed(text: str | None) -> list[str]:
 def type_pair(text: str) -> tuple[str, str]:
     name, equals, kind = text.partition("=")
     if not equals or not name or not kind:
-        raise UsageError("--type takes COLUMN=TYPE", expected="such as total=LONG", found=repr(text))
+        raise UsageError("--type takes COLUMN=TYPE", expected="such as total=LONG, or key=STRING", found=repr(text))
     return name, kind
 
 

@@ -390,7 +390,8 @@ def verify(arguments: Namespace, output: Output) -> int:
         ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"), (_named(row) for row in shown)
     )
     output.say(
-        f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} parts in order, "
+        f"{numbered(counts['error'], 'error')}, {numbered(counts['warning'], 'warning')}, "
+        f"{numbered(counts['ok'], 'part')} in order, "
         f"{readable_size(sum(row['bytes'] or 0 for row in rows))} read"
     )
     return FOUND if counts["error"] else DONE

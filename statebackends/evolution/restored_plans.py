@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.evolution.plans import read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape, StateShape
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
 
-TYPES_ONLY = "its types are those of the snapshot's: whether they mean the same, only both plans tell ('old_plan')"
+TYPES_ONLY = "types that agree also mean the same (to check this, give the old plan: argument 'old_plan')"
 WRONG_ROWS = "restores, with wrong rows: its types are the same, and what they mean is not"
 EVOLVE = "evolve(old_plan, new_plan) writes a savepoint for it"
 

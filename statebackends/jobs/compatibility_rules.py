@@ -337,7 +337,7 @@ def _is_prefix(before: Sequence[str], after: Sequence[str]) -> bool:
 
 def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer, resolver: Resolver) -> Resolution:
     if len(old.fields) != len(new.fields):
-        return incompatible(f"rows of {len(old.fields)} fields versus {len(new.fields)}")
+        return incompatible(f"fields of a row: {len(old.fields)} in the snapshot, {len(new.fields)} in the job")
     for index, (before, after) in enumerate(zip(old.fields, new.fields, strict=True)):
         if before.kind != after.kind:
             return incompatible(f"field f{index}: {before.kind} versus {after.kind}; SQL rows do not migrate")
