@@ -78,6 +78,7 @@ class Site:
         """Write all pages."""
         shutil.copy(Path(__file__).parent / "conf.py", self.folder)
         (self.folder / "static").mkdir()
+        shutil.copy(Path(__file__).parent / "site.css", self.folder / "static")
         for page in pages():
             self._write(page.name, self._lines(page))
         for notebook in self.notebooks:

@@ -81,11 +81,22 @@ class Document:
         result: list[str] = []
         for fenced, numbers in groupby(range(len(lines)), lambda number: number not in text):
             part = [lines[number] for number in numbers]
-            if not fenced:
+            if fenced:
+                part = _picture(part)
+            else:
                 part = [_at_level(line, shift) for line in part]
                 part = LINK.sub(lambda match: _link(match, follow), "\n".join(part)).split("\n")
             result += part
         return result
+
+
+def _picture(block: list[str]) -> list[str]:
+    """A block of code; if it is a picture with arrows, of a class of its own: its lines are not broken."""
+    if not any("──►" in line for line in block):
+        return block
+    fences = [number for number, line in enumerate(block) if FENCE.match(line)]
+    first = fences[0]
+    return [*block[:first], "```{code-block} text", ":class: picture", "", *block[first + 1 :]]
 
 
 def _at_level(line: str, shift: int) -> str:

@@ -22,6 +22,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import errors, testing
+from tests.connector.insight.browser import opened
 from tests.site.markdown import Document
 from tests.site.pages import INTRODUCTIONS, PACKAGE, SAVEPOINT, Names, Section, pages
 
@@ -163,6 +164,23 @@ def test_it_opens_in_a_browser(address: str, tmp_path: Path, page: str, shown: s
     content = re.sub(r"<(script|nav|aside)\b.*?</\1>", "", done.stdout, flags=re.DOTALL)
     assert shown in re.sub(r"<[^>]+>", "", content), content[-3000:]
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+
+
+#: What is cut: a page wider than the window, and blocks of code that scroll.
+CUT = """
+(() => [document.documentElement.scrollWidth > document.documentElement.clientWidth ? "the page" : "",
+    ...Array.from(document.querySelectorAll("pre"), it => it.scrollWidth > it.clientWidth + 1 ? it.textContent : "")]
+    .filter(it => it))()
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_nothing_is_cut_on_the_right(site: Path, tmp_path: Path) -> None:
+    with opened(tmp_path) as page:
+        for name in ("index", "architecture", "contributing", "errors", "command-line", "01_open_a_savepoint"):
+            for width in (1280, 800):
+                page.open(site / f"{name}.html", width)
+                assert page.run(CUT) == [], f"{name}, {width} pixels wide"
 
 
 #: Words of users that had no result once. The index has stems in lower case.
