@@ -90,7 +90,8 @@ class SavepointError(Exception):
     @property
     def help(self) -> str:
         """The command that prints what the page of errors says about this class, with an example."""
-        return f"pyspark-savepoint help {type(self).__name__}"
+        public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
+        return f"pyspark-savepoint help {public.__name__}"
 
     def __str__(self) -> str:
         self._clean_again()

@@ -205,7 +205,7 @@ EXAMPLES: dict[str, Callable[[Path], object]] = {
     "DuplicateKeyError": _duplicate,
     "ValueRangeError": _range,
     "SnapshotGoneError": _gone,
-    "UnsupportedStateError": lambda _: _open().with_offsets("orders-source", {("orders", 0): 1}),
+    "UnsupportedStateError": lambda _: _open().sources.with_offsets("orders-source", {("orders", 0): 1}),
     "OutputError": _output,
 }
 

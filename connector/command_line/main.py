@@ -70,10 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _has_help(error: SavepointError) -> bool:
-    """Return whether the page of errors has the class. It has no class for wrong arguments."""
-    from pyspark_savepoint import errors
+    """Return whether the page of errors helps. Of wrong arguments the error says all, and --help the rest."""
+    from pyspark_savepoint.command_line.arguments import UsageError
 
-    return type(error).__name__ in errors.__all__
+    return not isinstance(error, UsageError)
 
 
 def console() -> int:
