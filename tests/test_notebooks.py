@@ -32,7 +32,7 @@ def texts(output: Mapping[str, Any]) -> list[str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NAMES) == 8
+    assert len(NAMES) == 9
 
 
 def contained(extra: str, extras: Mapping[str, list[str]]) -> list[str]:
@@ -45,8 +45,10 @@ def contained(extra: str, extras: Mapping[str, list[str]]) -> list[str]:
 
 
 def test_an_extra_has_what_they_import() -> None:
-    extras = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    installed = {re.split(r"\W", requirement)[0] for requirement in contained("notebooks", extras)}
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    required = [*project["dependencies"], *contained("notebooks", extras)]
+    installed = {re.split(r"\W", requirement)[0] for requirement in required}
     source = "\n".join(cell.source for name in NAMES for cell in read(name).cells if cell.cell_type == "code")
     imported = {name for name in re.findall(r"^(?:from|import) (\w+)", source, re.M) if name not in OWN}
     assert imported - sys.stdlib_module_names <= installed
