@@ -26,10 +26,9 @@ from pyspark_savepoint.formats import plug_ins
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedVersionError
-from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
-from pyspark_savepoint.formats.structs import FromSource, read_parts, write_parts
+from pyspark_savepoint.formats.structs import read_parts, write_parts
 
 T = TypeVar("T")
 COMPOSITE_MAGIC = 911108
@@ -541,78 +540,6 @@ def write_nested(serializers: tuple[TypeSerializer, ...], view: DataOutputView) 
     view.write_i32(len(serializers))
     for serializer in serializers:
         write_versioned(serializer, view)
-
-
-#: Parts of snapshots: the snapshot of another serializer, and a Java object that is kept as bytes.
-SNAPSHOT: FromSource[TypeSerializer] = FromSource(SnapshotReader.versioned, lambda out, one: write_versioned(one, out))
-JAVA_OBJECT: FromSource[bytes] = FromSource(lambda reader: reader.once(skip_java_object), DataOutputView.write)
-
-
-@dataclass(frozen=True)
-class DeclaredSerializer(TypeSerializer):
-    """Base class of serializers whose payload consists of the fields that are declared with ``part``.
-
-    Args:
-        snapshot_class: The Java name of the snapshot class in the file.
-        snapshot_version: The version of the snapshot in the file.
-
-    Example::
-
-        @struct_with_dict
-        class NamedSerializer(WrappingSerializer, DeclaredSerializer):  # the values of another serializer
-            name: str = part(UTF, "a name")
-            inner: TypeSerializer = part(SNAPSHOT)
-
-    """
-
-    #: Supported versions of the snapshot.
-    snapshot_versions: ClassVar[tuple[int, ...]] = (3,)
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Read the fields.
-
-        Args:
-            name: The Java name of the snapshot class.
-            version: The version of the snapshot.
-            reader: The reader at the start of the payload.
-
-        Returns:
-            The serializer.
-
-        Raises:
-            UnsupportedVersionError: If the version is unknown.
-
-        """
-        return cls(name, version, **cls.read_fields(name, version, reader))
-
-    @classmethod
-    def read_fields(cls, name: str, version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Read the fields.
-
-        Args:
-            name: The Java name of the snapshot class.
-            version: The version of the snapshot.
-            reader: The reader at the start of the payload.
-
-        Returns:
-            The fields by name, for a subclass that needs more than its constructor.
-
-        Raises:
-            UnsupportedVersionError: If the version is unknown.
-
-        """
-        expect_version(name, version, cls.snapshot_versions, reader)
-        return read_parts(cls, reader.view, version, reader)
-
-    def write_payload(self, view: DataOutputView) -> None:
-        """Write the fields.
-
-        Args:
-            view: The output.
-
-        """
-        write_parts(self, view, self.snapshot_version)
 
 
 @dataclass(frozen=True)

@@ -153,19 +153,9 @@ def writer(versions: Layouts) -> Callable[[int, Any, DataOutputView], None]:
 def payloads(
     encoding: Encoding[V], versions: Collection[int], what: str = ""
 ) -> tuple[Callable[[int, DataInputView], V], Callable[[int, V, DataOutputView], None]]:
-    """Return the functions that read and write a payload; they raise ValueError for another version."""
-
-    def read(version: int, view: DataInputView) -> V:
-        if version not in versions:
-            raise unknown_version(version, versions)
-        return encoding.at(version).read(view, what)
-
-    def write(version: int, value: V, out: DataOutputView) -> None:
-        if version not in versions:
-            raise unknown_version(version, versions)
-        encoding.at(version).write(out, value)
-
-    return read, write
+    """Return the functions that read and write a payload of some versions of an encoding."""
+    layouts = {version: encoding.at(version) for version in versions}
+    return reader(layouts, what), writer(layouts)
 
 
 #: The version of payloads whose state does not record one.

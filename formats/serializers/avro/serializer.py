@@ -33,7 +33,8 @@ from pyspark_savepoint.formats.serializers.avro.leaves import (
     AvroTime,
 )
 from pyspark_savepoint.formats.serializers.avro.parts import AvroBlocks, AvroOpaque, AvroRecord, AvroUnion
-from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register

@@ -28,13 +28,8 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.serializers.base import (
-    DeclaredSerializer,
-    SnapshotReader,
-    TypeSerializer,
-    expect_version,
-    quoted,
-)
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register

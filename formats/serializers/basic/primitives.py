@@ -41,7 +41,8 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     valid_rows,
 )
-from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.structs import UTF, part

@@ -45,14 +45,13 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import (
-    SNAPSHOT,
     CompositeSerializer,
-    DeclaredSerializer,
     SnapshotReader,
     TypeSerializer,
     flink_types,
     write_versioned,
 )
+from pyspark_savepoint.formats.serializers.basic.declared import SNAPSHOT, DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import (

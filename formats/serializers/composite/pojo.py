@@ -31,8 +31,9 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Lon
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
-from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, TypeSerializer, flink_fields
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, flink_fields
 from pyspark_savepoint.formats.serializers.basic.blobs import AfterRest, PartSerializer
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, gather, naming
 from pyspark_savepoint.formats.serializers.composite.optional_map import MEMBERS, Member

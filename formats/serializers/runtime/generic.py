@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, refuse_nulls
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import (
     BYTES,
     BytesSerializer,
@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.serializers.basic.blobs import (
     read_blocks,
     write_blocks,
 )
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BASE,
     NULL_VALUE,

@@ -28,11 +28,8 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     struct_array,
 )
-from pyspark_savepoint.formats.serializers.base import (
-    SNAPSHOT,
-    DeclaredSerializer,
-    TypeSerializer,
-)
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.declared import SNAPSHOT, DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, KindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSerializer, naming

@@ -42,13 +42,13 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
-    DeclaredSerializer,
     SnapshotReader,
     TypeSerializer,
     expect_version,
     quoted,
     write_nested,
 )
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register

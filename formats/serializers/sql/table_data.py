@@ -32,14 +32,8 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.serializers.base import (
-    JAVA_OBJECT,
-    SNAPSHOT,
-    CompositeSerializer,
-    DeclaredSerializer,
-    TypeSerializer,
-    flink_fields,
-)
+from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer, flink_fields
+from pyspark_savepoint.formats.serializers.basic.declared import JAVA_OBJECT, SNAPSHOT, DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import (
     BASE,

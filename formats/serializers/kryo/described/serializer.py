@@ -27,7 +27,8 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
-from pyspark_savepoint.formats.serializers.base import DeclaredSerializer, SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
 from pyspark_savepoint.formats.serializers.basic.strings import ESCAPED_TEXTS, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import (
