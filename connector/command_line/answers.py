@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark_savepoint.command_line.arguments import COMMANDS, PROGRAM
+from pyspark_savepoint.command_line.arguments import COMMANDS, PROGRAM, Help
 from pyspark_savepoint.command_line.output import Output
 
 GUIDE = Path(__file__).parents[1] / "guide"
@@ -89,7 +88,7 @@ def answers() -> list[Answer]:
     return [Answer(**row.groupdict()) for row in ROW.finditer(PAGE.read_text("utf-8"))]
 
 
-def help_with(arguments: Namespace, output: Output) -> int:
+def help_with(arguments: Help, output: Output) -> int:
     """Print the questions, commands and pages that have most of the words."""
     named = [entry for entry in _errors() if entry.record["error"].lower() in map(str.lower, arguments.words)]
     words = list(dict.fromkeys(word for text in arguments.words for word in _words(text)))

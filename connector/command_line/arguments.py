@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
 from pyspark_savepoint.statebackends.model.applicability import DECODED, WITH_CHANGES
@@ -34,27 +34,9 @@ class Argument:
     settings: dict[str, Any]
 
 
-def argument(*names: str, **settings: Any) -> Argument:
+def argument(*names: str, **settings: Any) -> Any:
+    """Declare an argument. The field that it is assigned to has the type of its values."""
     return Argument(names, settings)
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command: its name, the module and function of this folder, its group, what it does, arguments and examples."""
-
-    name: str
-    runs: str
-    group: str
-    about: str
-    arguments: tuple[Argument, ...]
-    examples: tuple[str, ...]
-    more: str = ""
-    prints_table: bool = False
-
-    @property
-    def all_arguments(self) -> tuple[Argument, ...]:
-        """Its arguments and those that every command has."""
-        return (*self.arguments, *(TABLE if self.prints_table else (JSON,)), *COMMON)
 
 
 PATH = argument(
@@ -68,26 +50,66 @@ AS_OF = argument(
 )
 UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
 JSON = argument("--json", action="store_true", help="print one JSON object per line")
-#: Of commands that print a table.
-TABLE = (
-    JSON,
-    argument("--csv", action="store_true", help="print CSV, with a header"),
-    argument("--safe-csv", action="store_true", help="print CSV whose texts no spreadsheet takes for a formula"),
-    argument("--wide", action="store_true", help="cut nothing to the width of the terminal"),
-)
-COMMON = (
-    argument(
+
+
+class Arguments:
+    """Arguments of every command: a field for each, whose type is that of its values."""
+
+    storage_option: list[str] = argument(
         "--storage-option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="how an object store is reached, such as endpoint=http://host:9000 or region=eu-west-1",
-    ),
-    argument("--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"),
-    argument("--progress", action="store_true", help="show progress where standard error is no terminal, too"),
-    argument("--quiet", action="store_true", help="show no progress, and not that kernels are compiled"),
-    argument("--debug", action="store_true", help="show the traceback of an error"),
-)
+    )
+    allow_outside: bool = argument(
+        "--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"
+    )
+    progress: bool = argument(
+        "--progress", action="store_true", help="show progress where standard error is no terminal, too"
+    )
+    quiet: bool = argument("--quiet", action="store_true", help="show no progress, and not that kernels are compiled")
+    debug: bool = argument("--debug", action="store_true", help="show the traceback of an error")
+
+
+class AtPath(Arguments):
+    """Of commands whose path is a snapshot, or a folder of several."""
+
+    path: str
+
+
+class OfSnapshot(AtPath):
+    """Of commands that take one snapshot of a folder of several."""
+
+    as_of: str | None
+
+
+class WithTarget(Arguments):
+    """Of commands that write to a new folder."""
+
+    target: str
+
+
+class Record(Arguments):
+    """Of commands that print text, or a record."""
+
+    json: bool = JSON
+
+
+class Table(Arguments):
+    """Of commands that print a table."""
+
+    json: bool = JSON
+    csv: bool = argument("--csv", action="store_true", help="print CSV, with a header")
+    safe_csv: bool = argument(
+        "--safe-csv", action="store_true", help="print CSV whose texts no spreadsheet takes for a formula"
+    )
+    wide: bool = argument("--wide", action="store_true", help="cut nothing to the width of the terminal")
+
+
+A = TypeVar("A", bound=Arguments)
+#: What no command has as its own.
+FOR_ALL = (Arguments, Record, Table)
 TOP = (
     argument("--version", action="store_true", help="show the version"),
     argument("--help", help="show this help message"),
@@ -106,14 +128,19 @@ PORTABLE = argument(
     "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
 )
 DRY_RUN = argument("--dry-run", action="store_true", help="check all, show what would change, and write nothing")
-WRITES = (
-    DRY_RUN,
-    argument(
+
+
+class Writes(Arguments):
+    """Of commands that write an edited savepoint."""
+
+    dry_run: bool = DRY_RUN
+    flink: str | None = argument(
         "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
-    ),
-    PORTABLE,
-    CHECKPOINT_ID,
-)
+    )
+    portable: bool = PORTABLE
+    checkpoint_id: int | None = CHECKPOINT_ID
+
+
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
 )
@@ -129,11 +156,18 @@ WHERE = argument(
     metavar="CONDITION",
     help="the rows for which a condition is true, in SQL without functions: \"total < 0 AND profile.tier = 'GOLD'\"",
 )
-#: Of commands that erase keys, and prove it.
-OF_ERASURE = (
-    KEYS,
-    KEYS_FILE,
-    argument(
+
+
+class NewSavepoint(Writes, WithTarget):
+    """Of commands that write an edited savepoint to a new folder."""
+
+
+class OfErasure(Arguments):
+    """Of commands that erase keys, and prove it."""
+
+    keys: list[str] | None = KEYS
+    keys_file: str | None = KEYS_FILE
+    where: list[str] = argument(
         "--where",
         action="append",
         default=[],
@@ -141,60 +175,67 @@ OF_ERASURE = (
         help="UID: keys of rows for which a condition is true; UID.STATE: elements of list, union and broadcast state, "
         "elements of lists, entries of maps, values; UID.splits, UID.source_coordinator, UID.committables, "
         "UID.in_flight: rows of these tables",
-    ),
-    argument(
+    )
+    salt_file: str | None = argument(
         "--salt-file",
         metavar="FILE",
         help="the secret by which the report hashes keys, made if it is missing (default: the name of the report with "
         ".salt; keep it apart)",
-    ),
-    FILE_FORMAT,
-)
-#: Of commands that write a file as state.
-OF_FILE = (
-    argument("uid", help="the operator: its uid, or the uid hash of an existing one"),
-    argument("file", help="a row per key: .parquet, .arrow, .feather, .jsonl or .csv"),
-    argument("state", nargs="?", help="the state, if the file has one; default: every column but the key is a state"),
-    argument("--key", metavar="COLUMNS", help="the column of the key, or several of a composite key (default: key)"),
-    argument(
+    )
+    format: str | None = FILE_FORMAT
+
+
+class OfFile(Arguments):
+    """Of commands that write a file as state."""
+
+    uid: str = argument("uid", help="the operator: its uid, or the uid hash of an existing one")
+    file: str = argument("file", help="a row per key: .parquet, .arrow, .feather, .jsonl or .csv")
+    state: str | None = argument(
+        "state", nargs="?", help="the state, if the file has one; default: every column but the key is a state"
+    )
+    key: str | None = argument(
+        "--key", metavar="COLUMNS", help="the column of the key, or several of a composite key (default: key)"
+    )
+    type: list[str] = argument(
         "--type",
         action="append",
         default=[],
         metavar="COLUMN=TYPE",
         help="the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: that of the existing "
         "state, else by the file)",
-    ),
-    argument(
+    )
+    kind: list[str] = argument(
         "--kind",
         action="append",
         default=[],
         metavar="COLUMN=KIND",
         help="value, list, map, reducing or aggregating (default: that of the existing state, else list and map for "
         "such columns, else value)",
-    ),
-    argument(
+    )
+    ttl: str | None = argument(
         "--ttl",
         metavar="COLUMNS",
         help="columns whose states have a time to live in the job (default: that of the existing state; -o ttl=false "
         "removes it)",
-    ),
-    argument(
+    )
+    table: str | None = argument(
         "--table",
         choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
         metavar="TABLE",
         help="what the rows are: keyed_state (default), window_state, timers; operator state: list, union, broadcast",
-    ),
-    argument("--name", help="the name of a new operator, which Flink 2 shows"),
-    FILE_FORMAT,
-    argument(
+    )
+    name: str | None = argument("--name", help="the name of a new operator, which Flink 2 shows")
+    format: str | None = FILE_FORMAT
+    option: list[str] = argument(
         "-o",
         "--option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="an option of a write of the Spark data source, such as typesFrom=/savepoints/old#accounts",
-    ),
-)
+    )
+
+
 READ_OPTION = argument(
     "-o",
     "--option",
@@ -203,1093 +244,1182 @@ READ_OPTION = argument(
     metavar="NAME=VALUE",
     help="an option of the Spark data source, such as timestamps=raw or uids=accounts,orders",
 )
-MIGRATION = (
-    argument("--flink", metavar="VERSION", required=True, help="the Flink that must restore it, such as 2.3"),
-    argument("--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"),
-    argument("--types-from", metavar="PATH", help="a savepoint that the new job has taken"),
-    argument(
+
+
+class Migrates(Arguments):
+    """Of commands about another release of Flink."""
+
+    flink: str = argument(
+        "--flink", metavar="VERSION", required=True, help="the Flink that must restore it, such as 2.3"
+    )
+    classes: list[str] = argument(
+        "--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"
+    )
+    types_from: str | None = argument("--types-from", metavar="PATH", help="a savepoint that the new job has taken")
+    type: list[str] = argument(
         "--type", action="append", default=[], metavar="STATE=TYPE", help="the type of a state: UID.STATE=LIST<STRING>"
-    ),
-    argument(
+    )
+    kryo_types: str = argument(
         "--kryo-types",
         default="",
         metavar="CLASSES",
         help="classes that Kryo wrote, without class files: 'com.shop.Money(cents LONG, cur STRING)'",
-    ),
-    argument(
+    )
+    parallelism: int | None = argument(
         "--parallelism",
         type=int,
         metavar="N",
         help="how many processes read and write (default: as many as processors, after some seconds)",
-    ),
-)
+    )
 
-COMMANDS = (
-    Command(
-        "ls",
-        "reading.ls",
-        LOOK,
-        "list the states of a snapshot, or the snapshots of a folder",
-        (
-            argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://"),
-            AS_OF,
-            argument(
-                "--sql",
-                action="append",
-                default=[],
-                metavar="QUERY",
-                help="run a query over views of the tables, with Spark and Java; may be repeated",
-            ),
-        ),
-        (
-            "ls /savepoints/savepoint-2f1a3c",
-            "ls s3://bucket/checkpoints --storage-option region=eu-west-1",
-            "ls /checkpoints/7d2e --as-of latest",
-            'ls /savepoints/savepoint-2f1a3c --sql "SELECT count(*) FROM accounts"',
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "retained",
-        "retaining.retained_snapshots",
-        LOOK,
-        "show which bytes each checkpoint of a folder holds alone, and files that none needs; nothing is deleted",
-        (
-            argument("path", help="a folder with snapshots; local, s3://, gs://, abfs://, hdfs://"),
-            argument("--unneeded", action="store_true", help="list the files that no snapshot below the folder needs"),
-        ),
-        ("retained /checkpoints/7d2e", "retained /checkpoints/7d2e --unneeded --csv"),
-        "Column alone is what becomes free if a checkpoint is deleted. A running job may still need files that are "
-        "listed, and so may snapshots elsewhere, such as those of a job that was restored from one of these.",
-        prints_table=True,
-    ),
-    Command(
-        "show",
-        "reading.show",
-        LOOK,
-        "show the rows of a table of an operator",
-        (
-            PATH,
-            AS_OF,
-            argument(
-                "uid",
-                nargs="?",
-                help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all, and "
-                "--table shows tables of the whole snapshot, or all timers",
-            ),
-            argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
-            argument(
-                "--table",
-                help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
-                "committables, in_flight, files, ...; ls shows which an operator has",
-            ),
-            KEYS,
-            WHERE,
-            argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
-            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
-            READ_OPTION,
-        ),
-        (
-            "show /savepoints/savepoint-2f1a3c accounts --limit 5",
-            "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
-            'show /savepoints/savepoint-2f1a3c accounts --where "total < 0" --columns key,total',
-            "show /savepoints/savepoint-2f1a3c --keys 1042",
-            "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
-            "show /savepoints/savepoint-2f1a3c --table files",
-        ),
-        "Of --keys those without a row are told; exit code 1 if none has one.",
-        prints_table=True,
-    ),
-    Command(
-        "sizes",
-        "reading.sizes",
-        LOOK,
-        "show entries and bytes of every state, the largest first; no value is decoded",
-        (
-            PATH,
-            AS_OF,
-            UID,
-            argument(
-                "--by",
-                choices=("state", "subtask", "key-group"),
-                default="state",
-                help="one row per state, subtask or key group (default: state)",
-            ),
-            READ_OPTION,
-        ),
-        ("sizes /savepoints/savepoint-2f1a3c", "sizes /savepoints/savepoint-2f1a3c accounts --by subtask"),
-        prints_table=True,
-    ),
-    Command(
-        "heaviest",
-        "reading.heaviest",
-        LOOK,
-        "show the keys of every state that take the most bytes",
-        (
-            PATH,
-            AS_OF,
-            UID,
-            argument("--top", type=int, default=5, metavar="N", help="how many keys of each state (default: 5)"),
-            READ_OPTION,
-        ),
-        ("heaviest /savepoints/savepoint-2f1a3c accounts --top 10",),
-        prints_table=True,
-    ),
-    Command(
-        "offsets",
-        "reading.offsets",
-        LOOK,
-        "show where the sources continue: topic or stream, partition, next position",
-        (
-            PATH,
-            AS_OF,
-            UID,
-            argument(
-                "--history",
-                action="store_true",
-                help="the path is a folder: show every snapshot below it, oldest first",
-            ),
-            argument("--last", type=int, metavar="N", help="with --history: only the newest N snapshots"),
-            READ_OPTION,
-        ),
-        (
-            "offsets /savepoints/savepoint-2f1a3c",
-            "offsets s3://bucket/checkpoints/chk-42 orders-source --json",
-            "offsets /checkpoints/7d2e --history --last 10",
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "set-offsets",
-        "moving.set_offsets",
-        EDIT,
-        "write a savepoint whose source continues at other positions; all else is copied byte for byte",
-        (
-            argument("path", metavar="old", help="the snapshot"),
-            AS_OF,
-            argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
-            argument("uid", nargs="?", help="the source: its uid or its uid hash; default: the only one"),
-            argument(
-                "--set",
-                action="append",
-                default=[],
-                metavar="SPLIT=POSITION",
-                help="the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
-            ),
-            argument("--reset", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
-            argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000"),
-            argument("--clamp", action="store_true", help="with --by: what would be below 0 begins at 0"),
-            DRY_RUN,
-            CHECKPOINT_ID,
-            argument(
-                "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
-            ),
-        ),
-        (
-            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
-            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000 --dry-run",
-        ),
-        "Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.",
-    ),
-    Command(
-        "rename",
-        "edits.rename",
-        EDIT,
-        "write a savepoint with other names of operators, states or timer services",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument(
-                "names",
-                nargs="+",
-                metavar="NAME=NEW",
-                help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
-            ),
-            *WRITES,
-        ),
-        (
-            "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
-            "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts.total=sum",
-        ),
-        "All names are those of before, so that two operators can be swapped.",
-        prints_table=True,
-    ),
-    Command(
-        "copy-operator",
-        "edits.copy_operator",
-        EDIT,
-        "write a savepoint that has an operator once more, under another uid",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
-            argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several"),
-            *WRITES,
-        ),
-        ("copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2",),
-        prints_table=True,
-    ),
-    Command(
-        "remove",
-        "edits.remove",
-        EDIT,
-        "write a savepoint without some operators, states or timer services",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument(
-                "names",
-                nargs="+",
-                metavar="NAME",
-                help="an operator: UID; a state or timer service: UID.STATE",
-            ),
-            *WRITES,
-        ),
-        (
-            "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
-            "remove /savepoints/savepoint-2f1a3c /savepoints/new accounts.coupon accounts.user-timers --dry-run",
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "remove-keys",
-        "edits.remove_keys",
-        EDIT,
-        "write a savepoint without some keys: none of the operator's states, windows and timers has them",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
-            KEYS,
-            KEYS_FILE,
-            WHERE,
-            argument(
-                "--table",
-                choices=("keyed_state", "window_state", "timers"),
-                help="with --where: the table with the columns (default: the first of these that the operator has)",
-            ),
-            FILE_FORMAT,
-            READ_OPTION,
-            *WRITES,
-        ),
-        (
-            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
-            'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
-            "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-file closed.csv",
-        ),
-        "Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.",
-        prints_table=True,
-    ),
-    Command(
-        "erase",
-        "erasing.erase",
-        EDIT,
-        "write a savepoint without some keys in any operator, and a report of what could not be looked into",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            *OF_ERASURE,
-            argument(
-                "--by",
-                action="append",
-                default=[],
-                metavar="UID=COLUMN",
-                help="the column of the file that has an operator's keys; UID:FIELD=COLUMN: that has a field of its "
-                "composite keys",
-            ),
-            argument(
-                "--record-type",
-                action="append",
-                default=[],
-                metavar="UID.PART=TYPE",
-                help="the type of records in flight, if the savepoint does not have it: 'orders.input 0=LONG'",
-            ),
-            argument("--report", metavar="FILE", help="write the report as JSON here, and beside it as Markdown"),
-            argument(
-                "--strict",
-                action="store_true",
-                help="write nothing if there is state that cannot be looked into, or keys that cannot be removed",
-            ),
-            argument(
-                "--accept",
-                action="append",
-                default=[],
-                metavar="PLACE",
-                help="with --strict: a place that is accepted, as --dry-run names it: UID.STATE, UID.TABLE, such as "
-                "orders.coordinator_state of one's own source, or UID.STATE.COLUMN",
-            ),
-            argument(
-                "--below",
-                metavar="FOLDER",
-                help="the report names snapshots below this folder that have the keys too (default: the job's folder)",
-            ),
-            argument("--all-below", metavar="FOLDER", help="erase in every self-contained savepoint below this folder"),
-            argument("--all-to", metavar="FOLDER", help="with --all-below: where these are written, under their names"),
-            READ_OPTION,
-            *WRITES,
-        ),
-        (
-            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys-file ids.parquet --report report.json",
-            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 --dry-run",
-            "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 "
-            '--where "warehouse-export.pending_orders: value.accountId = 1042"',
-        ),
-        "Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have "
-        "types: a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have "
-        "the keys.",
-        prints_table=True,
-    ),
-    Command(
-        "verify-erasure",
-        "erasing.verify_erasure",
-        CHECK,
-        "prove an erasure: no key is left, and nothing else was removed",
-        (
-            PATH,
-            AS_OF,
-            argument("report", help="the report of erase, as JSON"),
-            *OF_ERASURE,
-            argument("--old", metavar="PATH", help="the older snapshot, if it was moved"),
-            argument(
-                "--accept",
-                action="append",
-                default=[],
-                metavar="PLACE",
-                help="a place where keys may stand, as the report names it: UID.STATE.COLUMN of values that are equal "
-                "by chance, UID.STATE or UID.TABLE of what was not looked into, or a file that _metadata does not name",
-            ),
-            READ_OPTION,
-        ),
-        ("verify-erasure /savepoints/erased report.json --keys-file ids.parquet",),
-        prints_table=True,
-    ),
-    Command(
-        "rename-class",
-        "renaming.rename_class",
-        EDIT,
-        "write a savepoint that names classes of the job otherwise, as when they moved to another package",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument(
-                "classes",
-                nargs="+",
-                metavar="CLASS=NEW",
-                help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase; classes inside of "
-                "it go with it",
-            ),
-            argument("--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"),
-            *WRITES,
-        ),
-        ("rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",),
-        "Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself "
-        "(Kryo and POJOs do where a class is not registered) is an error, which --dry-run finds too.",
-        prints_table=True,
-    ),
-    Command(
-        "rekey",
-        "rekeying.rekey",
-        EDIT,
-        "write a savepoint whose operator has other keys: all of its states, windows and timers move to them",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
-            argument(
-                "file",
-                nargs="?",
-                help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv; other keys stay, if their "
-                "type does (default: each key is converted to --type)",
-            ),
-            argument(
-                "--type",
-                action="append",
-                default=[],
-                metavar="key=TYPE",
-                help="the Flink type of the new keys, such as key=LONG or key=TUPLE<STRING, LONG> (default: as before)",
-            ),
-            FILE_FORMAT,
-            argument(
-                "-o",
-                "--option",
-                action="append",
-                default=[],
-                metavar="NAME=VALUE",
-                help="an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
-            ),
-            *WRITES,
-        ),
-        (
-            "rekey /savepoints/savepoint-2f1a3c /savepoints/by-text accounts --type key=STRING",
-            "rekey /savepoints/savepoint-2f1a3c /savepoints/moved accounts new-ids.csv --dry-run",
-        ),
-        "Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not "
-        "hold exactly. Values and operator state stay byte for byte.",
-        prints_table=True,
-    ),
-    Command(
-        "set-max-parallelism",
-        "edits.set_max_parallelism",
-        EDIT,
-        "write a savepoint with another max parallelism: keys are assigned to that many key groups",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768"),
-            argument(
-                "--operators",
-                nargs="+",
-                metavar="UID",
-                help="only these; name all operators that are chained, since Flink has one max parallelism for a task "
-                "(default: all)",
-            ),
-            *WRITES,
-        ),
-        (
-            "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",
-            "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512 --operators accounts audit",
-        ),
-        "check-restore with the job's execution plan finds operators of one task that disagree.",
-        prints_table=True,
-    ),
-    Command(
-        "salvage",
-        "salvaging.salvage",
-        EDIT,
-        "write what can be read of a damaged snapshot, and list what is lost",
-        (OLD, AS_OF, NEW, *WRITES),
-        (
-            "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
-            "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
-        ),
-        "Left out are handles, key groups and states that cannot be read; of a missing table file of RocksDB all "
-        "entries of its state between its smallest and its largest key, since other files may have older values of "
-        "them. Refused if nothing is damaged.",
-        prints_table=True,
-    ),
-    Command(
-        "create",
-        "edits.create",
-        EDIT,
-        "write a new savepoint with one operator, whose state is a file; put adds others",
-        (
-            NEW,
-            *OF_FILE,
-            argument(
-                "--max-parallelism",
-                type=int,
-                default=DEFAULT_MAX_PARALLELISM,
-                metavar="N",
-                help=f"the number of key groups; that of the job (default: {DEFAULT_MAX_PARALLELISM})",
-            ),
-            argument("--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"),
-            *WRITES,
-        ),
-        (
-            "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
-            "create golden accounts accounts.parquet --key tenant,account --ttl coupon --dry-run",
-        ),
-        "Types of .jsonl and .csv that nothing names are inferred from all rows; --dry-run shows them.",
-        prints_table=True,
-    ),
-    Command(
-        "put",
-        "edits.put",
-        EDIT,
-        "write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added",
-        (
-            OLD,
-            AS_OF,
-            NEW,
-            *OF_FILE,
-            argument(
-                "--upsert",
-                action="store_true",
-                help="change the keys of the file alone: a row replaces what its key has of the state, an empty value "
-                "removes it, all other keys keep theirs",
-            ),
-            argument(
-                "--replace",
-                action="store_true",
-                help="replace the whole state: keys that the file lacks lose it",
-            ),
-            *WRITES,
-        ),
-        (
-            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total --upsert",
-            "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts all-totals.csv total --replace --dry-run",
-            "put golden with-timers accounts timers.jsonl --table timers --key id",
-            "put golden with-rates currency-converter rates.csv rates --table broadcast",
-        ),
-        "If keys of a state would go because the file lacks them, --upsert or --replace must say what is meant. Other "
-        "states stay byte for byte. The output has the numbers of keys before and after.",
-        prints_table=True,
-    ),
-    Command(
-        "merge",
-        "edits.merge",
-        EDIT,
-        "write the operators of several savepoints as one",
-        (
-            argument("path", metavar="one", help="a snapshot"),
-            argument("others", nargs="+", metavar="other", help="another snapshot, or several"),
-            NEW,
-            *WRITES,
-        ),
-        ("merge /savepoints/accounts /savepoints/orders /savepoints/both",),
-        "No two of them may have the same operator; rename one of them before.",
-        prints_table=True,
-    ),
-    Command(
-        "split",
-        "edits.split",
-        EDIT,
-        "write the operators of a savepoint as several savepoints, such as one for each new job",
-        (
-            OLD,
-            AS_OF,
-            argument(
-                "--to",
-                nargs="+",
-                action="append",
-                required=True,
-                metavar=("FOLDER", "UID"),
-                help="the folder of a new savepoint, and its operators",
-            ),
-            argument("--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"),
-            *WRITES,
-        ),
-        (
-            "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
-            "--rest /savepoints/c",
-        ),
-        "Every operator goes to one of them. Each is published on its own, after all were checked.",
-        prints_table=True,
-    ),
-    Command(
-        "diff",
-        "comparing.diff",
-        LOOK,
-        "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
-        (
-            argument("path", metavar="old", help="the older snapshot"),
-            AS_OF,
-            argument("new", help="the newer snapshot"),
-            argument("--new-as-of", metavar="VERSION", help="the same of the newer snapshot's folder"),
-            argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all"),
-            argument("state", nargs="?", help="one state; default: all keyed states"),
-            argument(
-                "--table",
-                choices=DECODED,
-                metavar="TABLE",
-                help=f"{', '.join(DECODED)} (default: the first of these that the operator has)",
-            ),
-            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
-        ),
-        (
-            "diff /savepoints/yesterday /savepoints/today",
-            "diff /savepoints/yesterday /savepoints/today accounts total",
-            "diff /checkpoints/7d2e /checkpoints/7d2e accounts --as-of 42 --new-as-of latest",
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "changes",
-        "reading.changes",
-        LOOK,
-        "show the rows that changed from snapshot to snapshot of a folder; exit code 1 if any did",
-        (
-            argument("path", metavar="folder", help="a folder of snapshots, such as that of a job's checkpoints"),
-            argument("uid", nargs="?", help="the operator; without it, with --table splits or offsets, all sources"),
-            argument("state", nargs="?", help="one state; default: all keyed states"),
-            argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}"),
-            argument(
-                "--start",
-                default="0",
-                metavar="VERSION",
-                help="the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
-                "rows of the first snapshot are inserts)",
-            ),
-            argument(
-                "--end",
-                default="latest",
-                metavar="VERSION",
-                help="the checkpoint id or time of the last changes (default: latest)",
-            ),
-            argument(
-                "--net",
-                action="store_true",
-                help="one net change per row, from before the first to the last; none if both are the same",
-            ),
-            argument(
-                "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
-            ),
-            argument("--limit", type=int, metavar="N", help="how many rows; 0: all (default: 20, with --follow all)"),
-            READ_OPTION,
-        ),
-        (
-            "changes /checkpoints/7d2e accounts total --start 42",
-            "changes /checkpoints/7d2e accounts --follow --json",
-            "changes /checkpoints/7d2e --table offsets --start 2026-11-24T12:00:00Z --json",
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "verify",
-        "reading.verify",
-        CHECK,
-        "read every byte of every state and report errors; exit code 1 if there are any",
-        (PATH, AS_OF, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
-        ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
-        prints_table=True,
-    ),
-    Command(
-        "doctor",
-        "diagnosing.doctor",
-        CHECK,
-        "find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others",
-        (
-            PATH,
-            AS_OF,
-            argument(
-                "--budget",
-                metavar="LIMITS",
-                help="size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d",
-            ),
-            argument(
-                "--since", metavar="OLDER", help="an older snapshot: also find states without TTL that only grew since"
-            ),
-            argument("--job", help="the job, as for check-restore: also find operators that it does not have"),
-            argument(
-                "--fail-on",
-                choices=("error", "warning", "note"),
-                default="warning",
-                help="the least severity that makes the exit code 1 (default: warning)",
-            ),
-        ),
-        (
-            "doctor /savepoints/savepoint-2f1a3c --budget size=20GB,skew=4,ttl-age=30d",
-            "doctor /savepoints/today --since /savepoints/yesterday --job job.json --json",
-        ),
-        prints_table=True,
-    ),
-    Command(
-        "report",
-        "diagnosing.report",
-        LOOK,
-        "write one HTML file to look at: sizes, skew, keys, ages, timers, sources, findings, types, growth",
-        (
-            argument(
-                "path",
-                help="a snapshot, or a folder with several: the newest is shown, and growth and changes up to it",
-            ),
-            argument("--file", metavar="FILE", default="report.html", help="the file to write (default: report.html)"),
-            argument("--last", type=int, metavar="N", help="of a folder the newest N snapshots (default: 50)"),
-            argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it"),
-            argument("--job", help="the job, as for check-restore: also show whether it would restore the snapshot"),
-            argument(
-                "--flink",
-                metavar="VERSION",
-                help="the Flink that must restore it: also show what a migration to it does",
-            ),
-            argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor"),
-            argument("--show-keys", action="store_true", help="show the values of the heaviest keys"),
-            argument(
-                "--old-plan",
-                metavar="FILE",
-                help="the compiled plan of the SQL job, with --new-plan: also show what becomes of its state",
-            ),
-            argument("--new-plan", metavar="FILE", help="the plan of the new query, as for evolve"),
-            READ_OPTION,
-        ),
-        (
-            "report /checkpoints/7d2e --file report.html",
-            "report /savepoints/today --since /savepoints/yesterday --job job.json --flink 2.3",
-        ),
-        'The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".',
-    ),
-    Command(
-        "metrics",
-        "diagnosing.metrics",
-        CHECK,
-        "print numbers for monitoring: sizes, entries and skew of every state of the newest snapshot",
-        (
-            argument(
-                "path", help="a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest"
-            ),
-            argument(
-                "--format",
-                choices=("openmetrics", "json"),
-                default="openmetrics",
-                help="openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
-            ),
-            argument(
-                "--push-textfile",
-                metavar="FILE",
-                help="write them to this file, at once and whole, for the textfile collector of a node exporter",
-            ),
-            argument(
-                "--label",
-                action="append",
-                default=[],
-                metavar="NAME=VALUE",
-                help="a label that all series have, such as job_name=shop; may be repeated",
-            ),
-            argument(
-                "--most",
-                type=int,
-                default=500,
-                metavar="N",
-                help="states, and operators, with series of their own, by bytes; others are added up (default: 500)",
-            ),
-        ),
-        (
-            "metrics /checkpoints/7d2e",
-            "metrics /checkpoints/7d2e --label job_name=shop --push-textfile /var/lib/node_exporter/savepoint.prom",
-            "metrics /savepoints/savepoint-2f1a3c --format json",
-        ),
-        "No value is decoded. notebooks/grafana.json is a dashboard of these names.",
-    ),
-    Command(
-        "vacuum",
-        "files.vacuum_files",
-        COPY,
-        "delete replaced files, and files that failed writes of this package left, in a savepoint's folder",
-        (
-            PATH,
-            argument(
-                "--older-than",
-                default="1d",
-                metavar="AGE",
-                help="smallest age of files to delete, such as 6h (default: 1d); must be longer than any write takes",
-            ),
-            DRY_RUN,
-        ),
-        ("vacuum /savepoints/new --dry-run", "vacuum s3://bucket/savepoints/new --older-than 6h"),
-        prints_table=True,
-    ),
-    Command(
-        "check-restore",
-        "restoring.check_restore_of",
-        CHECK,
-        "check whether a job would restore a snapshot, without starting Flink",
-        (
-            argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
-            AS_OF,
-            argument(
-                "job",
-                help="a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
-                "REST interface; or a savepoint that the new job has taken",
-            ),
-            argument(
-                "--old-plan",
-                metavar="FILE",
-                help="the compiled plan of the SQL job that wrote the snapshot, where the job is a compiled plan too: "
-                "state whose types agree, and which means something else, is misread",
-            ),
-            argument("--flink", metavar="VERSION", help="the Flink that must restore it, such as 2.3"),
-            argument("--state-backend", metavar="NAME", help="the job's state backend"),
-            argument(
-                "--classes",
-                action="append",
-                default=[],
-                metavar="PATH",
-                help="a jar or folder with the class files of values that Kryo wrote, for a job on Flink 2",
-            ),
-            argument(
-                "--allow-non-restored-state",
-                action="store_true",
-                help="accept state that no operator of the job restores, as Flink's option does",
-            ),
-            argument(
-                "--ids-only",
-                action="store_true",
-                help="accept operators whose types the job does not describe: only ids and parallelism are checked",
-            ),
-            argument(
-                "--hasher", choices=("v2", "v3"), default="v2", help="the hasher for ids of operators without uid"
-            ),
-            argument("--junit", metavar="FILE", help="also write the verdicts as JUnit XML"),
-        ),
-        (
-            "check-restore golden/savepoint job.json --flink 2.3",
-            "check-restore golden/savepoint job.json --junit build/restore.xml",
-            "check-restore golden/savepoint /savepoints/of-the-new-job",
-        ),
-        "Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.",
-    ),
-    Command(
-        "evolve",
-        "evolving.evolve",
-        CHECK,
-        "carry a SQL job's state over to its new query, or say what becomes of it, from the compiled plans of both",
-        (
-            argument("path", metavar="old", help="the snapshot that the old job wrote"),
-            argument("target", metavar="new", nargs="?", help="the folder of the savepoint for the new query"),
-            AS_OF,
-            argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
-            argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
-            argument(
-                "--fill",
-                choices=("refuse", "initial"),
-                default="refuse",
-                help="initial: what is added begins with its initial value (default: refuse)",
-            ),
-            argument(
-                "--backfill",
-                action="append",
-                default=[],
-                metavar="NAME=FILE",
-                help="history of what is added: a name of --dry-run, and rows with the key and the value; a table, and "
-                "its rows up to the snapshot; or the id of a node, and the rows of its input",
-            ),
-            argument(
-                "--filters",
-                choices=("refuse", "keep"),
-                default="refuse",
-                help="keep: accept that old rows came in under other conditions (default: refuse)",
-            ),
-            argument(
-                "--node", action="append", default=[], metavar="NEW=OLD", help="ids of nodes, where it is ambiguous"
-            ),
-            argument(
-                "--source", action="append", default=[], metavar="NEW=OLD", help="names of tables that were renamed"
-            ),
-            argument(
-                "--column",
-                action="append",
-                default=[],
-                metavar="NEW=OLD",
-                help="columns whose meaning you know to be the same",
-            ),
-            argument(
-                "--cast",
-                action="append",
-                default=[],
-                metavar="COLUMN=TYPE",
-                help="types that change values, as you ask",
-            ),
-            argument("--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"),
-            argument("--new-explain", metavar="FILE", help="what EXPLAIN prints, if the new job runs without a plan"),
-            argument(
-                "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
-            ),
-            *WRITES,
-        ),
-        (
-            "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
-            "evolve /savepoints/savepoint-2f1a3c /savepoints/evolved --old-plan old.json --new-plan new.json",
-        ),
-        "Exit code 0: nothing is lost. 1: something is, or begins anew. 2: nothing is written until more is given.",
-    ),
-    Command(
-        "catch-up",
-        "evolving.catch_up",
-        CHECK,
-        "show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any",
-        (
-            argument("path", metavar="old", help="the snapshot that the old job wrote"),
-            argument("evolved", metavar="new", help="the savepoint that evolve wrote"),
-            AS_OF,
-            argument("--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"),
-            argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query"),
-            argument("--sink", metavar="TABLE", help="the sink, if the new query has several"),
-            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
-        ),
-        ("catch-up /savepoints/old /savepoints/evolved --old-plan old.json --new-plan new.json --limit 0 --json",),
-        prints_table=True,
-    ),
-    Command(
-        "check-migration",
-        "restoring.check_migration_of",
-        CHECK,
-        "list what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
-        (PATH, AS_OF, *MIGRATION, argument("--all", action="store_true", help="also show what needs no change")),
-        (
-            "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
-            "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",
-        ),
-        "Exit code 0: Flink restores all of it without migration. 1: it does not, or values would be wrong.",
-        prints_table=True,
-    ),
-    Command(
-        "migrate",
-        "restoring.migrate",
-        EDIT,
-        "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
-        (
-            argument("path", metavar="old", help="the snapshot"),
-            AS_OF,
-            argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
-            *MIGRATION,
-            argument(
-                "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
-            ),
-            argument("--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"),
-            DRY_RUN,
-            CHECKPOINT_ID,
-        ),
-        (
-            "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
-            "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar --drop accounts.cache",
-        ),
-        "Nothing is written if arguments are missing; all missing ones are listed.",
-    ),
-    Command(
-        "cp",
-        "copying.copy",
-        COPY,
-        "copy a snapshot to a self-contained savepoint, published after all files",
-        (
-            argument("path", metavar="source", help="the snapshot"),
-            AS_OF,
-            argument("target", help="the folder of the new savepoint; there must be none yet"),
-            DRY_RUN,
-            PORTABLE,
-            CHECKPOINT_ID,
-        ),
-        (
-            "cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",
-            "cp /savepoints/native /savepoints/canonical --portable",
-        ),
-    ),
-    Command(
-        "pin",
-        "copying.pin",
-        COPY,
-        "hold a checkpoint that its job is about to delete: cp by hard links, or by the object store",
-        (
-            argument("path", metavar="source", help="the snapshot"),
-            AS_OF,
-            argument("target", help="the folder of the new savepoint; there must be none yet"),
-            DRY_RUN,
-            CHECKPOINT_ID,
-        ),
-        (
-            "pin /checkpoints/7d2e /savepoints/held --as-of latest",
-            "pin s3://bucket/checkpoints/7d2e/chk-42 s3://bucket/savepoints/held-42",
-        ),
-    ),
-    Command(
-        "relocate",
-        "copying.relocate",
-        COPY,
-        "write a savepoint that finds its files under another prefix; no file is copied",
-        (
-            argument("path", metavar="source", help="the snapshot"),
-            AS_OF,
-            argument("old", help="the prefix of files in the snapshot"),
-            argument("new", help="their prefix now"),
-            argument("target", help="the folder of the new savepoint; there must be none yet"),
-            DRY_RUN,
-            CHECKPOINT_ID,
-        ),
-        ("relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",),
-    ),
-    Command(
-        "export",
-        "reading.export",
-        COPY,
-        "write a table of an operator to a file, batch by batch",
-        (
-            PATH,
-            AS_OF,
-            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
-            argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
-            argument(
-                "--format",
-                choices=("parquet", "arrow", "json", "csv"),
-                help="the format (default: that of the file's ending, else parquet)",
-            ),
-            argument(
-                "--file",
-                help="the file to write, such as total.csv, .jsonl, .parquet or .arrow (Parquet without an ending); "
-                "default: the operator's name and the format, in this folder",
-            ),
-            argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
-            argument("--columns", metavar="NAMES", help="only these columns, separated by commas"),
-            argument("--force", action="store_true", help="replace the file if it exists"),
-            argument(
-                "--safe-csv",
-                action="store_true",
-                help="write ' before texts of CSV that begin with =, +, - or @: no spreadsheet takes them for formulas",
-            ),
-            READ_OPTION,
-        ),
-        (
-            "export /savepoints/savepoint-2f1a3c accounts --format parquet",
-            "export /savepoints/savepoint-2f1a3c accounts --table timers --file timers.jsonl",
-        ),
-    ),
-    Command(
-        "schema",
-        "comparing.schema",
-        LOOK,
-        "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
-        (
-            PATH,
-            AS_OF,
-            argument(
-                "--format",
-                choices=("savepoint", "avro", "json-schema"),
-                default="savepoint",
-                help="savepoint: what --check compares; avro, json-schema: the rows of all tables",
-            ),
-            argument("--file", help="write it to this file"),
-            argument("--check", metavar="FILE", help="compare with this file; exit code 1 if anything differs"),
-        ),
-        (
-            "schema /savepoints/savepoint-2f1a3c --file golden/schema.json",
-            "schema /savepoints/of-the-new-job --check golden/schema.json",
-            "schema /savepoints/savepoint-2f1a3c --format avro",
-        ),
-    ),
-    Command(
-        "warm-up",
-        "warming.warm_up",
-        TOOL,
-        "compile what reads, compares and edits state, so that the first query is as fast as later ones",
-        (
-            argument("path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"),
-            argument("--file", metavar="FILE", help="pack the compiled code in this zip file, for other machines"),
-            argument(
-                "--cpu",
-                metavar="NAME",
-                help="with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
-                "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
-            ),
-        ),
-        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip"),
-    ),
-    Command(
-        "help",
-        "answers.help_with",
-        TOOL,
-        "search questions in your own words, and show the command that answers each",
-        (argument("words", nargs="+", metavar="WORDS", help="words of your question, such as: largest state"),),
-        ("help largest state", "help rename operator", "help erase person"),
-    ),
-    Command(
-        "completion",
-        "completing.completion",
-        TOOL,
-        "print what makes a shell complete commands, options, operators, states and tables",
-        (argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish"),),
-        (
-            "completion bash > ~/.local/share/bash-completion/completions/pyspark-savepoint",
-            "completion zsh > ~/.zfunc/_pyspark-savepoint    # a folder of $fpath",
-            "completion fish > ~/.config/fish/completions/pyspark-savepoint.fish",
-        ),
-    ),
+
+@dataclass(frozen=True)
+class Command:
+    """A command: the module and function of this folder that run it, its group, what it takes, and examples."""
+
+    runs: str
+    group: str
+    takes: type[Arguments]
+    examples: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name, which is that of its class: ``set-offsets`` of ``SetOffsets``."""
+        return re.sub("(?<!^)([A-Z])", r"-\1", self.takes.__name__).lower()
+
+    @property
+    def about(self) -> str:
+        """What it does."""
+        text = self._paragraphs[0]
+        return text[0].lower() + text[1:].removesuffix(".")
+
+    @property
+    def more(self) -> str:
+        """What else one should know."""
+        return " ".join(self._paragraphs[1:])
+
+    @property
+    def _paragraphs(self) -> list[str]:
+        return [" ".join(part.split()) for part in (self.takes.__doc__ or "").split("\n\n")]
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Its own arguments."""
+        return tuple(_declared(one for one in self.takes.__mro__ if one not in FOR_ALL))
+
+    @property
+    def all_arguments(self) -> tuple[Argument, ...]:
+        """Its arguments and those that every command has."""
+        return tuple(_declared(self.takes.__mro__))
+
+
+def _declared(classes: Iterable[type]) -> Iterator[Argument]:
+    """Yield the arguments that classes declare, each once."""
+    fields: dict[str, Argument] = {}
+    for one in classes:
+        declared = {name: value for name, value in one.__dict__.items() if isinstance(value, Argument)}
+        fields |= {name: value for name, value in declared.items() if name not in fields}
+    yield from fields.values()
+
+
+COMMANDS: list[Command] = []
+
+
+def command(runs: str, group: str, *examples: str) -> Callable[[type[A]], type[A]]:
+    """Declare a command: a class with its name, what it does, and a field for each argument."""
+
+    def declared(takes: type[A]) -> type[A]:
+        COMMANDS.append(Command(runs, group, takes, examples))
+        return takes
+
+    return declared
+
+
+@command(
+    "reading.ls",
+    LOOK,
+    "ls /savepoints/savepoint-2f1a3c",
+    "ls s3://bucket/checkpoints --storage-option region=eu-west-1",
+    "ls /checkpoints/7d2e --as-of latest",
+    'ls /savepoints/savepoint-2f1a3c --sql "SELECT count(*) FROM accounts"',
 )
+class Ls(OfSnapshot, Table):
+    """List the states of a snapshot, or the snapshots of a folder."""
+
+    path: str = argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://")
+    as_of: str | None = AS_OF
+    sql: list[str] = argument(
+        "--sql",
+        action="append",
+        default=[],
+        metavar="QUERY",
+        help="run a query over views of the tables, with Spark and Java; may be repeated",
+    )
+
+
+@command(
+    "retaining.retained_snapshots", LOOK, "retained /checkpoints/7d2e", "retained /checkpoints/7d2e --unneeded --csv"
+)
+class Retained(AtPath, Table):
+    """Show which bytes each checkpoint of a folder holds alone, and files that none needs; nothing is deleted.
+
+    Column alone is what becomes free if a checkpoint is deleted. A running job may still need files that are
+    listed, and so may snapshots elsewhere, such as those of a job that was restored from one of these.
+    """
+
+    path: str = argument("path", help="a folder with snapshots; local, s3://, gs://, abfs://, hdfs://")
+    unneeded: bool = argument(
+        "--unneeded", action="store_true", help="list the files that no snapshot below the folder needs"
+    )
+
+
+@command(
+    "reading.show",
+    LOOK,
+    "show /savepoints/savepoint-2f1a3c accounts --limit 5",
+    "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
+    'show /savepoints/savepoint-2f1a3c accounts --where "total < 0" --columns key,total',
+    "show /savepoints/savepoint-2f1a3c --keys 1042",
+    "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
+    "show /savepoints/savepoint-2f1a3c --table files",
+)
+class Show(OfSnapshot, Table):
+    """Show the rows of a table of an operator.
+
+    Of --keys those without a row are told; exit code 1 if none has one.
+    """
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str | None = argument(
+        "uid",
+        nargs="?",
+        help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all, and "
+        "--table shows tables of the whole snapshot, or all timers",
+    )
+    state: str | None = argument(
+        "state", nargs="?", help="one state; default: all keyed states, or the only operator state"
+    )
+    table: str | None = argument(
+        "--table",
+        help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
+        "committables, in_flight, files, ...; ls shows which an operator has",
+    )
+    keys: list[str] | None = KEYS
+    where: str | None = WHERE
+    columns: str | None = argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "reading.sizes",
+    LOOK,
+    "sizes /savepoints/savepoint-2f1a3c",
+    "sizes /savepoints/savepoint-2f1a3c accounts --by subtask",
+)
+class Sizes(OfSnapshot, Table):
+    """Show entries and bytes of every state, the largest first; no value is decoded."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str | None = UID
+    by: str = argument(
+        "--by",
+        choices=("state", "subtask", "key-group"),
+        default="state",
+        help="one row per state, subtask or key group (default: state)",
+    )
+    option: list[str] = READ_OPTION
+
+
+@command("reading.heaviest", LOOK, "heaviest /savepoints/savepoint-2f1a3c accounts --top 10")
+class Heaviest(OfSnapshot, Table):
+    """Show the keys of every state that take the most bytes."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str | None = UID
+    top: int = argument("--top", type=int, default=5, metavar="N", help="how many keys of each state (default: 5)")
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "reading.offsets",
+    LOOK,
+    "offsets /savepoints/savepoint-2f1a3c",
+    "offsets s3://bucket/checkpoints/chk-42 orders-source --json",
+    "offsets /checkpoints/7d2e --history --last 10",
+)
+class Offsets(OfSnapshot, Table):
+    """Show where the sources continue: topic or stream, partition, next position."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str | None = UID
+    history: bool = argument(
+        "--history",
+        action="store_true",
+        help="the path is a folder: show every snapshot below it, oldest first",
+    )
+    last: int | None = argument("--last", type=int, metavar="N", help="with --history: only the newest N snapshots")
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "moving.set_offsets",
+    EDIT,
+    "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
+    "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000 --dry-run",
+)
+class SetOffsets(OfSnapshot, WithTarget, Record):
+    """Write a savepoint whose source continues at other positions; all else is copied byte for byte.
+
+    Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.
+    """
+
+    path: str = argument("path", metavar="old", help="the snapshot")
+    as_of: str | None = AS_OF
+    target: str = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+    uid: str | None = argument("uid", nargs="?", help="the source: its uid or its uid hash; default: the only one")
+    set: list[str] = argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SPLIT=POSITION",
+        help="the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
+    )
+    reset: str | None = argument(
+        "--reset", metavar="WORD", help="one position for all splits: earliest, latest, committed"
+    )
+    by: int | None = argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000")
+    clamp: bool = argument("--clamp", action="store_true", help="with --by: what would be below 0 begins at 0")
+    dry_run: bool = DRY_RUN
+    checkpoint_id: int | None = CHECKPOINT_ID
+    connector: str | None = argument(
+        "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
+    )
+
+
+@command(
+    "edits.rename",
+    EDIT,
+    "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
+    "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts.total=sum",
+)
+class Rename(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint with other names of operators, states or timer services.
+
+    All names are those of before, so that two operators can be swapped.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    names: list[str] = argument(
+        "names",
+        nargs="+",
+        metavar="NAME=NEW",
+        help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
+    )
+
+
+@command("edits.copy_operator", EDIT, "copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2")
+class CopyOperator(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint that has an operator once more, under another uid."""
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
+    copies: list[str] = argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several")
+
+
+@command(
+    "edits.remove",
+    EDIT,
+    "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
+    "remove /savepoints/savepoint-2f1a3c /savepoints/new accounts.coupon accounts.user-timers --dry-run",
+)
+class Remove(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint without some operators, states or timer services."""
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    names: list[str] = argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="an operator: UID; a state or timer service: UID.STATE",
+    )
+
+
+@command(
+    "edits.remove_keys",
+    EDIT,
+    "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys 1042 1043",
+    'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
+    "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-file closed.csv",
+)
+class RemoveKeys(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint without some keys: none of the operator's states, windows and timers has them.
+
+    Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
+    keys: list[str] | None = KEYS
+    keys_file: str | None = KEYS_FILE
+    where: str | None = WHERE
+    table: str | None = argument(
+        "--table",
+        choices=("keyed_state", "window_state", "timers"),
+        help="with --where: the table with the columns (default: the first of these that the operator has)",
+    )
+    format: str | None = FILE_FORMAT
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "erasing.erase",
+    EDIT,
+    "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys-file ids.parquet --report report.json",
+    "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 --dry-run",
+    "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 "
+    '--where "warehouse-export.pending_orders: value.accountId = 1042"',
+)
+class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint without some keys in any operator, and a report of what could not be looked into.
+
+    Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have types:
+    a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have the keys.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    by: list[str] = argument(
+        "--by",
+        action="append",
+        default=[],
+        metavar="UID=COLUMN",
+        help="the column of the file that has an operator's keys; UID:FIELD=COLUMN: that has a field of its "
+        "composite keys",
+    )
+    record_type: list[str] = argument(
+        "--record-type",
+        action="append",
+        default=[],
+        metavar="UID.PART=TYPE",
+        help="the type of records in flight, if the savepoint does not have it: 'orders.input 0=LONG'",
+    )
+    report: str | None = argument(
+        "--report", metavar="FILE", help="write the report as JSON here, and beside it as Markdown"
+    )
+    strict: bool = argument(
+        "--strict",
+        action="store_true",
+        help="write nothing if there is state that cannot be looked into, or keys that cannot be removed",
+    )
+    accept: list[str] = argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="with --strict: a place that is accepted, as --dry-run names it: UID.STATE, UID.TABLE, such as "
+        "orders.coordinator_state of one's own source, or UID.STATE.COLUMN",
+    )
+    below: str | None = argument(
+        "--below",
+        metavar="FOLDER",
+        help="the report names snapshots below this folder that have the keys too (default: the job's folder)",
+    )
+    all_below: str | None = argument(
+        "--all-below", metavar="FOLDER", help="erase in every self-contained savepoint below this folder"
+    )
+    all_to: str | None = argument(
+        "--all-to", metavar="FOLDER", help="with --all-below: where these are written, under their names"
+    )
+    option: list[str] = READ_OPTION
+
+
+@command("erasing.verify_erasure", CHECK, "verify-erasure /savepoints/erased report.json --keys-file ids.parquet")
+class VerifyErasure(OfErasure, OfSnapshot, Table):
+    """Prove an erasure: no key is left, and nothing else was removed."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    report: str = argument("report", help="the report of erase, as JSON")
+    old: str | None = argument("--old", metavar="PATH", help="the older snapshot, if it was moved")
+    accept: list[str] = argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="PLACE",
+        help="a place where keys may stand, as the report names it: UID.STATE.COLUMN of values that are equal "
+        "by chance, UID.STATE or UID.TABLE of what was not looked into, or a file that _metadata does not name",
+    )
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "renaming.rename_class",
+    EDIT,
+    "rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",
+)
+class RenameClass(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint that names classes of the job otherwise, as when they moved to another package.
+
+    Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself (Kryo
+    and POJOs do where a class is not registered) is an error, which --dry-run finds too.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    classes: list[str] = argument(
+        "classes",
+        nargs="+",
+        metavar="CLASS=NEW",
+        help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase; classes inside of "
+        "it go with it",
+    )
+    operators: list[str] | None = argument(
+        "--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"
+    )
+
+
+@command(
+    "rekeying.rekey",
+    EDIT,
+    "rekey /savepoints/savepoint-2f1a3c /savepoints/by-text accounts --type key=STRING",
+    "rekey /savepoints/savepoint-2f1a3c /savepoints/moved accounts new-ids.csv --dry-run",
+)
+class Rekey(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint whose operator has other keys: all of its states, windows and timers move to them.
+
+    Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not hold
+    exactly. Values and operator state stay byte for byte.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
+    file: str | None = argument(
+        "file",
+        nargs="?",
+        help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv; other keys stay, if their "
+        "type does (default: each key is converted to --type)",
+    )
+    type: list[str] = argument(
+        "--type",
+        action="append",
+        default=[],
+        metavar="key=TYPE",
+        help="the Flink type of the new keys, such as key=LONG or key=TUPLE<STRING, LONG> (default: as before)",
+    )
+    format: str | None = FILE_FORMAT
+    option: list[str] = argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
+    )
+
+
+@command(
+    "edits.set_max_parallelism",
+    EDIT,
+    "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",
+    "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512 --operators accounts audit",
+)
+class SetMaxParallelism(NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint with another max parallelism: keys are assigned to that many key groups.
+
+    check-restore with the job's execution plan finds operators of one task that disagree.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    number: int = argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768")
+    operators: list[str] | None = argument(
+        "--operators",
+        nargs="+",
+        metavar="UID",
+        help="only these; name all operators that are chained, since Flink has one max parallelism for a task "
+        "(default: all)",
+    )
+
+
+@command(
+    "salvaging.salvage",
+    EDIT,
+    "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
+    "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
+)
+class Salvage(NewSavepoint, OfSnapshot, Table):
+    """Write what can be read of a damaged snapshot, and list what is lost.
+
+    Left out are handles, key groups and states that cannot be read; of a missing table file of RocksDB all entries
+    of its state between its smallest and its largest key, since other files may have older values of them. Refused
+    if nothing is damaged.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+
+
+@command(
+    "edits.create",
+    EDIT,
+    "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
+    "create golden accounts accounts.parquet --key tenant,account --ttl coupon --dry-run",
+)
+class Create(OfFile, NewSavepoint, Table):
+    """Write a new savepoint with one operator, whose state is a file; put adds others.
+
+    Types of .jsonl and .csv that nothing names are inferred from all rows; --dry-run shows them.
+    """
+
+    target: str = NEW
+    max_parallelism: int = argument(
+        "--max-parallelism",
+        type=int,
+        default=DEFAULT_MAX_PARALLELISM,
+        metavar="N",
+        help=f"the number of key groups; that of the job (default: {DEFAULT_MAX_PARALLELISM})",
+    )
+    state_backend: str | None = argument(
+        "--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"
+    )
+
+
+@command(
+    "edits.put",
+    EDIT,
+    "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts totals.csv total --upsert",
+    "put /savepoints/savepoint-2f1a3c /savepoints/fixed accounts all-totals.csv total --replace --dry-run",
+    "put golden with-timers accounts timers.jsonl --table timers --key id",
+    "put golden with-rates currency-converter rates.csv rates --table broadcast",
+)
+class Put(OfFile, NewSavepoint, OfSnapshot, Table):
+    """Write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added.
+
+    If keys of a state would go because the file lacks them, --upsert or --replace must say what is meant. Other
+    states stay byte for byte. The output has the numbers of keys before and after.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    target: str = NEW
+    upsert: bool = argument(
+        "--upsert",
+        action="store_true",
+        help="change the keys of the file alone: a row replaces what its key has of the state, an empty value "
+        "removes it, all other keys keep theirs",
+    )
+    replace: bool = argument(
+        "--replace",
+        action="store_true",
+        help="replace the whole state: keys that the file lacks lose it",
+    )
+
+
+@command("edits.merge", EDIT, "merge /savepoints/accounts /savepoints/orders /savepoints/both")
+class Merge(NewSavepoint, AtPath, Table):
+    """Write the operators of several savepoints as one.
+
+    No two of them may have the same operator; rename one of them before.
+    """
+
+    path: str = argument("path", metavar="one", help="a snapshot")
+    others: list[str] = argument("others", nargs="+", metavar="other", help="another snapshot, or several")
+    target: str = NEW
+
+
+@command(
+    "edits.split",
+    EDIT,
+    "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
+    "--rest /savepoints/c",
+)
+class Split(NewSavepoint, OfSnapshot, Table):
+    """Write the operators of a savepoint as several savepoints, such as one for each new job.
+
+    Every operator goes to one of them. Each is published on its own, after all were checked.
+    """
+
+    path: str = OLD
+    as_of: str | None = AS_OF
+    to: list[list[str]] = argument(
+        "--to",
+        nargs="+",
+        action="append",
+        required=True,
+        metavar=("FOLDER", "UID"),
+        help="the folder of a new savepoint, and its operators",
+    )
+    rest: str | None = argument(
+        "--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"
+    )
+
+
+@command(
+    "comparing.diff",
+    LOOK,
+    "diff /savepoints/yesterday /savepoints/today",
+    "diff /savepoints/yesterday /savepoints/today accounts total",
+    "diff /checkpoints/7d2e /checkpoints/7d2e accounts --as-of 42 --new-as-of latest",
+)
+class Diff(OfSnapshot, Table):
+    """Show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does."""
+
+    path: str = argument("path", metavar="old", help="the older snapshot")
+    as_of: str | None = AS_OF
+    new: str = argument("new", help="the newer snapshot")
+    new_as_of: str | None = argument("--new-as-of", metavar="VERSION", help="the same of the newer snapshot's folder")
+    uid: str | None = argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all")
+    state: str | None = argument("state", nargs="?", help="one state; default: all keyed states")
+    table: str | None = argument(
+        "--table",
+        choices=DECODED,
+        metavar="TABLE",
+        help=f"{', '.join(DECODED)} (default: the first of these that the operator has)",
+    )
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+
+
+@command(
+    "reading.changes",
+    LOOK,
+    "changes /checkpoints/7d2e accounts total --start 42",
+    "changes /checkpoints/7d2e accounts --follow --json",
+    "changes /checkpoints/7d2e --table offsets --start 2026-11-24T12:00:00Z --json",
+)
+class Changes(AtPath, Table):
+    """Show the rows that changed from snapshot to snapshot of a folder; exit code 1 if any did."""
+
+    path: str = argument("path", metavar="folder", help="a folder of snapshots, such as that of a job's checkpoints")
+    uid: str | None = argument(
+        "uid", nargs="?", help="the operator; without it, with --table splits or offsets, all sources"
+    )
+    state: str | None = argument("state", nargs="?", help="one state; default: all keyed states")
+    table: str | None = argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}")
+    start: str = argument(
+        "--start",
+        default="0",
+        metavar="VERSION",
+        help="the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
+        "rows of the first snapshot are inserts)",
+    )
+    end: str = argument(
+        "--end",
+        default="latest",
+        metavar="VERSION",
+        help="the checkpoint id or time of the last changes (default: latest)",
+    )
+    net: bool = argument(
+        "--net",
+        action="store_true",
+        help="one net change per row, from before the first to the last; none if both are the same",
+    )
+    follow: bool = argument(
+        "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
+    )
+    limit: int | None = argument(
+        "--limit", type=int, metavar="N", help="how many rows; 0: all (default: 20, with --follow all)"
+    )
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "reading.verify",
+    CHECK,
+    "verify /savepoints/savepoint-2f1a3c",
+    "verify s3://bucket/checkpoints/chk-42 accounts --json",
+)
+class Verify(OfSnapshot, Table):
+    """Read every byte of every state and report errors; exit code 1 if there are any."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str | None = UID
+    all: bool = argument("--all", action="store_true", help="also show what is in order")
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "diagnosing.doctor",
+    CHECK,
+    "doctor /savepoints/savepoint-2f1a3c --budget size=20GB,skew=4,ttl-age=30d",
+    "doctor /savepoints/today --since /savepoints/yesterday --job job.json --json",
+)
+class Doctor(OfSnapshot, Table):
+    """Find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    budget: str | None = argument(
+        "--budget",
+        metavar="LIMITS",
+        help="size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d",
+    )
+    since: str | None = argument(
+        "--since", metavar="OLDER", help="an older snapshot: also find states without TTL that only grew since"
+    )
+    job: str | None = argument("--job", help="the job, as for check-restore: also find operators that it does not have")
+    fail_on: str = argument(
+        "--fail-on",
+        choices=("error", "warning", "note"),
+        default="warning",
+        help="the least severity that makes the exit code 1 (default: warning)",
+    )
+
+
+@command(
+    "diagnosing.report",
+    LOOK,
+    "report /checkpoints/7d2e --file report.html",
+    "report /savepoints/today --since /savepoints/yesterday --job job.json --flink 2.3",
+)
+class Report(AtPath, Record):
+    """Write one HTML file to look at: sizes, skew, keys, ages, timers, sources, findings, types, growth.
+
+    The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".
+    """
+
+    path: str = argument(
+        "path",
+        help="a snapshot, or a folder with several: the newest is shown, and growth and changes up to it",
+    )
+    file: str = argument(
+        "--file", metavar="FILE", default="report.html", help="the file to write (default: report.html)"
+    )
+    last: int | None = argument(
+        "--last", type=int, metavar="N", help="of a folder the newest N snapshots (default: 50)"
+    )
+    since: str | None = argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it")
+    job: str | None = argument(
+        "--job", help="the job, as for check-restore: also show whether it would restore the snapshot"
+    )
+    flink: str | None = argument(
+        "--flink",
+        metavar="VERSION",
+        help="the Flink that must restore it: also show what a migration to it does",
+    )
+    budget: str | None = argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor")
+    show_keys: bool = argument("--show-keys", action="store_true", help="show the values of the heaviest keys")
+    old_plan: str | None = argument(
+        "--old-plan",
+        metavar="FILE",
+        help="the compiled plan of the SQL job, with --new-plan: also show what becomes of its state",
+    )
+    new_plan: str | None = argument("--new-plan", metavar="FILE", help="the plan of the new query, as for evolve")
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "diagnosing.metrics",
+    CHECK,
+    "metrics /checkpoints/7d2e",
+    "metrics /checkpoints/7d2e --label job_name=shop --push-textfile /var/lib/node_exporter/savepoint.prom",
+    "metrics /savepoints/savepoint-2f1a3c --format json",
+)
+class Metrics(AtPath, Record):
+    """Print numbers for monitoring: sizes, entries and skew of every state of the newest snapshot.
+
+    No value is decoded. notebooks/grafana.json is a dashboard of these names.
+    """
+
+    path: str = argument(
+        "path", help="a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest"
+    )
+    format: str = argument(
+        "--format",
+        choices=("openmetrics", "json"),
+        default="openmetrics",
+        help="openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
+    )
+    push_textfile: str | None = argument(
+        "--push-textfile",
+        metavar="FILE",
+        help="write them to this file, at once and whole, for the textfile collector of a node exporter",
+    )
+    label: list[str] = argument(
+        "--label",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a label that all series have, such as job_name=shop; may be repeated",
+    )
+    most: int = argument(
+        "--most",
+        type=int,
+        default=500,
+        metavar="N",
+        help="states, and operators, with series of their own, by bytes; others are added up (default: 500)",
+    )
+
+
+@command(
+    "files.vacuum_files", COPY, "vacuum /savepoints/new --dry-run", "vacuum s3://bucket/savepoints/new --older-than 6h"
+)
+class Vacuum(AtPath, Table):
+    """Delete replaced files, and files that failed writes of this package left, in a savepoint's folder."""
+
+    path: str = PATH
+    older_than: str = argument(
+        "--older-than",
+        default="1d",
+        metavar="AGE",
+        help="smallest age of files to delete, such as 6h (default: 1d); must be longer than any write takes",
+    )
+    dry_run: bool = DRY_RUN
+
+
+@command(
+    "restoring.check_restore_of",
+    CHECK,
+    "check-restore golden/savepoint job.json --flink 2.3",
+    "check-restore golden/savepoint job.json --junit build/restore.xml",
+    "check-restore golden/savepoint /savepoints/of-the-new-job",
+)
+class CheckRestore(OfSnapshot, Record):
+    """Check whether a job would restore a snapshot, without starting Flink.
+
+    Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.
+    """
+
+    path: str = argument("path", metavar="savepoint", help="the snapshot that the job starts from")
+    as_of: str | None = AS_OF
+    job: str = argument(
+        "job",
+        help="a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
+        "REST interface; or a savepoint that the new job has taken",
+    )
+    old_plan: str | None = argument(
+        "--old-plan",
+        metavar="FILE",
+        help="the compiled plan of the SQL job that wrote the snapshot, where the job is a compiled plan too: "
+        "state whose types agree, and which means something else, is misread",
+    )
+    flink: str | None = argument("--flink", metavar="VERSION", help="the Flink that must restore it, such as 2.3")
+    state_backend: str | None = argument("--state-backend", metavar="NAME", help="the job's state backend")
+    classes: list[str] = argument(
+        "--classes",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a jar or folder with the class files of values that Kryo wrote, for a job on Flink 2",
+    )
+    allow_non_restored_state: bool = argument(
+        "--allow-non-restored-state",
+        action="store_true",
+        help="accept state that no operator of the job restores, as Flink's option does",
+    )
+    ids_only: bool = argument(
+        "--ids-only",
+        action="store_true",
+        help="accept operators whose types the job does not describe: only ids and parallelism are checked",
+    )
+    hasher: str = argument(
+        "--hasher", choices=("v2", "v3"), default="v2", help="the hasher for ids of operators without uid"
+    )
+    junit: str | None = argument("--junit", metavar="FILE", help="also write the verdicts as JUnit XML")
+
+
+@command(
+    "evolving.evolve",
+    CHECK,
+    "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
+    "evolve /savepoints/savepoint-2f1a3c /savepoints/evolved --old-plan old.json --new-plan new.json",
+)
+class Evolve(Writes, OfSnapshot, Record):
+    """Carry a SQL job's state over to its new query, or say what becomes of it, from the compiled plans of both.
+
+    Exit code 0: nothing is lost. 1: something is, or begins anew. 2: nothing is written until more is given.
+    """
+
+    path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
+    target: str | None = argument(
+        "target", metavar="new", nargs="?", help="the folder of the savepoint for the new query"
+    )
+    as_of: str | None = AS_OF
+    old_plan: str = argument(
+        "--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"
+    )
+    new_plan: str = argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query")
+    fill: str = argument(
+        "--fill",
+        choices=("refuse", "initial"),
+        default="refuse",
+        help="initial: what is added begins with its initial value (default: refuse)",
+    )
+    backfill: list[str] = argument(
+        "--backfill",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="history of what is added: a name of --dry-run, and rows with the key and the value; a table, and "
+        "its rows up to the snapshot; or the id of a node, and the rows of its input",
+    )
+    filters: str = argument(
+        "--filters",
+        choices=("refuse", "keep"),
+        default="refuse",
+        help="keep: accept that old rows came in under other conditions (default: refuse)",
+    )
+    node: list[str] = argument(
+        "--node", action="append", default=[], metavar="NEW=OLD", help="ids of nodes, where it is ambiguous"
+    )
+    source: list[str] = argument(
+        "--source", action="append", default=[], metavar="NEW=OLD", help="names of tables that were renamed"
+    )
+    column: list[str] = argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="NEW=OLD",
+        help="columns whose meaning you know to be the same",
+    )
+    cast: list[str] = argument(
+        "--cast",
+        action="append",
+        default=[],
+        metavar="COLUMN=TYPE",
+        help="types that change values, as you ask",
+    )
+    old_explain: str | None = argument(
+        "--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"
+    )
+    new_explain: str | None = argument(
+        "--new-explain", metavar="FILE", help="what EXPLAIN prints, if the new job runs without a plan"
+    )
+    stable_plan: str | None = argument(
+        "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
+    )
+
+
+@command(
+    "evolving.catch_up",
+    CHECK,
+    "catch-up /savepoints/old /savepoints/evolved --old-plan old.json --new-plan new.json --limit 0 --json",
+)
+class CatchUp(OfSnapshot, Table):
+    """Show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any."""
+
+    path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
+    evolved: str = argument("evolved", metavar="new", help="the savepoint that evolve wrote")
+    as_of: str | None = AS_OF
+    old_plan: str = argument(
+        "--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"
+    )
+    new_plan: str = argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query")
+    sink: str | None = argument("--sink", metavar="TABLE", help="the sink, if the new query has several")
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+
+
+@command(
+    "restoring.check_migration_of",
+    CHECK,
+    "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
+    "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",
+)
+class CheckMigration(Migrates, OfSnapshot, Table):
+    """List what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values.
+
+    Exit code 0: Flink restores all of it without migration. 1: it does not, or values would be wrong.
+    """
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    all: bool = argument("--all", action="store_true", help="also show what needs no change")
+
+
+@command(
+    "restoring.migrate",
+    EDIT,
+    "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
+    "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar --drop accounts.cache",
+)
+class Migrate(Migrates, OfSnapshot, WithTarget, Record):
+    """Write a savepoint that Flink 2 (or again Flink 1) restores with equal values.
+
+    Nothing is written if arguments are missing; all missing ones are listed.
+    """
+
+    path: str = argument("path", metavar="old", help="the snapshot")
+    as_of: str | None = AS_OF
+    target: str = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+    drop: list[str] = argument(
+        "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
+    )
+    as_is: list[str] = argument(
+        "--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"
+    )
+    dry_run: bool = DRY_RUN
+    checkpoint_id: int | None = CHECKPOINT_ID
+
+
+@command(
+    "copying.copy",
+    COPY,
+    "cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",
+    "cp /savepoints/native /savepoints/canonical --portable",
+)
+class Cp(OfSnapshot, WithTarget, Record):
+    """Copy a snapshot to a self-contained savepoint, published after all files."""
+
+    path: str = argument("path", metavar="source", help="the snapshot")
+    as_of: str | None = AS_OF
+    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    dry_run: bool = DRY_RUN
+    portable: bool = PORTABLE
+    checkpoint_id: int | None = CHECKPOINT_ID
+
+
+@command(
+    "copying.pin",
+    COPY,
+    "pin /checkpoints/7d2e /savepoints/held --as-of latest",
+    "pin s3://bucket/checkpoints/7d2e/chk-42 s3://bucket/savepoints/held-42",
+)
+class Pin(OfSnapshot, WithTarget, Record):
+    """Hold a checkpoint that its job is about to delete: cp by hard links, or by the object store."""
+
+    path: str = argument("path", metavar="source", help="the snapshot")
+    as_of: str | None = AS_OF
+    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    dry_run: bool = DRY_RUN
+    checkpoint_id: int | None = CHECKPOINT_ID
+
+
+@command(
+    "copying.relocate",
+    COPY,
+    "relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",
+)
+class Relocate(OfSnapshot, WithTarget, Record):
+    """Write a savepoint that finds its files under another prefix; no file is copied."""
+
+    path: str = argument("path", metavar="source", help="the snapshot")
+    as_of: str | None = AS_OF
+    old: str = argument("old", help="the prefix of files in the snapshot")
+    new: str = argument("new", help="their prefix now")
+    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    dry_run: bool = DRY_RUN
+    checkpoint_id: int | None = CHECKPOINT_ID
+
+
+@command(
+    "reading.export",
+    COPY,
+    "export /savepoints/savepoint-2f1a3c accounts --format parquet",
+    "export /savepoints/savepoint-2f1a3c accounts --table timers --file timers.jsonl",
+)
+class Export(OfSnapshot, Record):
+    """Write a table of an operator to a file, batch by batch."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
+    state: str | None = argument(
+        "state", nargs="?", help="one state; default: all keyed states, or the only operator state"
+    )
+    format: str | None = argument(
+        "--format",
+        choices=("parquet", "arrow", "json", "csv"),
+        help="the format (default: that of the file's ending, else parquet)",
+    )
+    file: str | None = argument(
+        "--file",
+        help="the file to write, such as total.csv, .jsonl, .parquet or .arrow (Parquet without an ending); "
+        "default: the operator's name and the format, in this folder",
+    )
+    table: str | None = argument(
+        "--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."
+    )
+    columns: str | None = argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
+    force: bool = argument("--force", action="store_true", help="replace the file if it exists")
+    safe_csv: bool = argument(
+        "--safe-csv",
+        action="store_true",
+        help="write ' before texts of CSV that begin with =, +, - or @: no spreadsheet takes them for formulas",
+    )
+    option: list[str] = READ_OPTION
+
+
+@command(
+    "comparing.schema",
+    LOOK,
+    "schema /savepoints/savepoint-2f1a3c --file golden/schema.json",
+    "schema /savepoints/of-the-new-job --check golden/schema.json",
+    "schema /savepoints/savepoint-2f1a3c --format avro",
+)
+class Schema(OfSnapshot, Record):
+    """Print operators, states and types, to be kept beside the job's code; or compare them with such a file."""
+
+    path: str = PATH
+    as_of: str | None = AS_OF
+    format: str = argument(
+        "--format",
+        choices=("savepoint", "avro", "json-schema"),
+        default="savepoint",
+        help="savepoint: what --check compares; avro, json-schema: the rows of all tables",
+    )
+    file: str | None = argument("--file", help="write it to this file")
+    check: str | None = argument(
+        "--check", metavar="FILE", help="compare with this file; exit code 1 if anything differs"
+    )
+
+
+@command("warming.warm_up", TOOL, "warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip")
+class WarmUp(Record):
+    """Compile what reads, compares and edits state, so that the first query is as fast as later ones."""
+
+    path: str | None = argument(
+        "path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"
+    )
+    file: str | None = argument(
+        "--file", metavar="FILE", help="pack the compiled code in this zip file, for other machines"
+    )
+    cpu: str | None = argument(
+        "--cpu",
+        metavar="NAME",
+        help="with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
+        "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
+    )
+
+
+@command("answers.help_with", TOOL, "help largest state", "help rename operator", "help erase person")
+class Help(Record):
+    """Search questions in your own words, and show the command that answers each."""
+
+    words: list[str] = argument(
+        "words", nargs="+", metavar="WORDS", help="words of your question, such as: largest state"
+    )
+
+
+@command(
+    "completing.completion",
+    TOOL,
+    "completion bash > ~/.local/share/bash-completion/completions/pyspark-savepoint",
+    "completion zsh > ~/.zfunc/_pyspark-savepoint    # a folder of $fpath",
+    "completion fish > ~/.config/fish/completions/pyspark-savepoint.fish",
+)
+class Completion(Record):
+    """Print what makes a shell complete commands, options, operators, states and tables."""
+
+    shell: str = argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish")
 
 
 #: What options were called before, by command where it matters.
@@ -1474,7 +1604,7 @@ def _shown(known: Argument) -> str:
 OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname", "plan"})
 
 
-def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
+def read_options(arguments: Arguments) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give."""
     given = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""

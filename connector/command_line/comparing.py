@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.api.schema_forms import avro_schemas, json_schema
 from pyspark_savepoint.api.schemas import differences, read_schema, schema_of, schema_text
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import Diff, Schema, UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import version_option
 from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
@@ -18,7 +17,7 @@ from pyspark_savepoint.text.texts import numbered, replacing
 SAME, DIFFERENT = 0, 1
 
 
-def diff(arguments: Namespace, output: Output) -> int:
+def diff(arguments: Diff, output: Output) -> int:
     """Show the numbers of differences, or the rows of one operator that differ."""
     if arguments.limit < 0:
         raise UsageError("--limit must be 0 or more", found=arguments.limit)
@@ -47,7 +46,7 @@ def diff(arguments: Namespace, output: Output) -> int:
     return DIFFERENT if differs else SAME
 
 
-def schema(arguments: Namespace, output: Output) -> int:
+def schema(arguments: Schema, output: Output) -> int:
     """Print or write the schema of a snapshot, or compare it with a file."""
     if arguments.check is not None and arguments.format != "savepoint":
         raise UsageError(f"--check cannot be combined with --format {arguments.format}", remedy="leave --format out")

@@ -10,7 +10,7 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark_savepoint.command_line.arguments import PROGRAM, parser
+from pyspark_savepoint.command_line.arguments import PROGRAM, Completion, parser
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import SavepointError
 
@@ -19,7 +19,7 @@ DONE = 0
 OF_SNAPSHOT = ("uid", "state", "table")
 
 
-def completion(arguments: Namespace, output: Output) -> int:
+def completion(arguments: Completion, output: Output) -> int:
     """Print the code that the shell reads."""
     from argcomplete.shell_integration import shellcode
 

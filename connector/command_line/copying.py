@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from typing import Any
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import Cp, Pin, Relocate, read_options
 from pyspark_savepoint.command_line.edits import finished
 from pyspark_savepoint.command_line.files import located, not_written, written
 from pyspark_savepoint.command_line.output import Output
@@ -16,7 +15,7 @@ from pyspark_savepoint.text.texts import numbered
 from pyspark_savepoint.write.copying import copy_snapshot, pin_snapshot, planned_copies, relocate_snapshot
 
 
-def copy(arguments: Namespace, output: Output) -> int:
+def copy(arguments: Cp, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     if arguments.portable:
         options: dict[str, Any] = read_options(arguments)
@@ -27,10 +26,10 @@ def copy(arguments: Namespace, output: Output) -> int:
         copies = planned_copies(source, target, arguments.checkpoint_id)
         return not_written(arguments, output, len(source.operators), copies)
     copy_snapshot(source, target, arguments.checkpoint_id)
-    return written(arguments, output)
+    return written(arguments.target, arguments, output)
 
 
-def pin(arguments: Namespace, output: Output) -> int:
+def pin(arguments: Pin, output: Output) -> int:
     """Hold a snapshot with all of its files."""
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     target = located(arguments, arguments.target)
@@ -40,10 +39,10 @@ def pin(arguments: Namespace, output: Output) -> int:
     held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
-    return written(arguments, output)
+    return written(arguments.target, arguments, output)
 
 
-def relocate(arguments: Namespace, output: Output) -> int:
+def relocate(arguments: Relocate, output: Output) -> int:
     """Write a savepoint whose files are those of a snapshot, at another prefix."""
     # The handles are rewritten and none is opened, so that they may name any folder.
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
@@ -53,4 +52,4 @@ def relocate(arguments: Namespace, output: Output) -> int:
     relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
     if arguments.dry_run:
         return not_written(arguments, output, len(source.operators))
-    return written(arguments, output)
+    return written(arguments.target, arguments, output)

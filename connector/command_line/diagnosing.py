@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import Doctor, Metrics, Report, UsageError, read_options
 from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.engines.face import snapshot_of
@@ -23,7 +22,7 @@ from pyspark_savepoint.text.texts import readable_size, replacing
 DONE, FOUND = 0, 1
 
 
-def doctor(arguments: Namespace, output: Output) -> int:
+def doctor(arguments: Doctor, output: Output) -> int:
     """Show what may go wrong with a snapshot."""
     budgets, options = Budgets.parse(arguments.budget), read_options(arguments)
     savepoint = open_savepoint(arguments.path, **options)
@@ -43,7 +42,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
     return FOUND if any(finding.severity.rank <= worst.rank for finding in findings) else DONE
 
 
-def report(arguments: Namespace, output: Output) -> int:
+def report(arguments: Report, output: Output) -> int:
     """Write the report about the newest snapshot of a folder, or about one snapshot."""
     options = read_options(arguments)
     newest = newest_of(located(arguments, arguments.path))
@@ -73,7 +72,7 @@ def _remarks(newest: Newest, output: Output) -> None:
         output.remark(f"warning: {warning}")
 
 
-def metrics(arguments: Namespace, output: Output) -> int:
+def metrics(arguments: Metrics, output: Output) -> int:
     """Print numbers about the newest snapshot of a folder, or about one snapshot."""
     if arguments.most < 1:
         raise OptionError("--most must be at least 1", found=arguments.most)

@@ -6,7 +6,6 @@ With ``--dry-run`` everything is checked and nothing written.
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +15,23 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import (
+    Arguments,
+    CopyOperator,
+    Cp,
+    Create,
+    Merge,
+    NewSavepoint,
+    Put,
+    Remove,
+    RemoveKeys,
+    Rename,
+    SetMaxParallelism,
+    Split,
+    UsageError,
+    Writes,
+    read_options,
+)
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
@@ -76,23 +91,23 @@ Change = dict[str, Any]
 # -- a savepoint, and where it is written -------------------------------------------------------------------
 
 
-def opened(arguments: Namespace, path: str) -> LocalSavepoint:
+def opened(arguments: Arguments, path: str) -> LocalSavepoint:
     """Open a snapshot that a command changes."""
     return open_savepoint(path, **_opening_options(arguments))
 
 
-def _opening_options(arguments: Namespace) -> dict[str, Any]:
+def _opening_options(arguments: Arguments) -> dict[str, Any]:
     """Return the options with which savepoints are opened: of the store, and of files outside."""
     return {name: value for name, value in read_options(arguments).items() if name in OPENING}
 
 
-def more_options(arguments: Namespace) -> dict[str, Any]:
+def more_options(arguments: Arguments) -> dict[str, Any]:
     """Return the other options that the arguments give: of the read or the write."""
     return {name: value for name, value in read_options(arguments).items() if name not in OPENING}
 
 
 def finished(
-    arguments: Namespace,
+    arguments: NewSavepoint | Cp,
     output: Output,
     savepoint: LocalSavepoint,
     changes: Iterable[Change],
@@ -101,8 +116,8 @@ def finished(
     """Write the savepoint, and show what changed; with ``--dry-run`` only check that it can be written."""
     if target is not None:
         arguments.target = target
-    path = free_target(arguments)
-    version = getattr(arguments, "flink", None)  # cp has none
+    path = free_target(arguments.target, arguments)
+    version: str | None = getattr(arguments, "flink", None)  # cp has none
     if arguments.dry_run:
         savepoint.plan.refuse_same_ids()
         parsed = None if version is None else parse_flink_version(version)
@@ -124,7 +139,7 @@ def finished(
         storage_options=stores,
     )
     output.table(COLUMNS, changes)
-    return written(arguments, output)
+    return written(arguments.target, arguments, output)
 
 
 @dataclass(frozen=True)
@@ -216,7 +231,7 @@ def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
 # -- operators and states -----------------------------------------------------------------------------------
 
 
-def rename(arguments: Namespace, output: Output) -> int:
+def rename(arguments: Rename, output: Output) -> int:
     """Rename operators and states; all names are those of before."""
     base = opened(arguments, arguments.path)
     pairs = [_pair(text, base) for text in arguments.names]
@@ -253,7 +268,7 @@ def _refuse_ambiguous(pairs: Sequence[tuple[Named, str]]) -> None:
             )
 
 
-def copy_operator(arguments: Namespace, output: Output) -> int:
+def copy_operator(arguments: CopyOperator, output: Output) -> int:
     """Copy an operator under other uids."""
     base = opened(arguments, arguments.path)
     operator = base.plan.operator(arguments.uid)
@@ -264,7 +279,7 @@ def copy_operator(arguments: Namespace, output: Output) -> int:
     return finished(arguments, output, savepoint, changes)
 
 
-def remove(arguments: Namespace, output: Output) -> int:
+def remove(arguments: Remove, output: Output) -> int:
     """Remove operators and states."""
     base = opened(arguments, arguments.path)
     savepoint, changes = base, []
@@ -280,7 +295,7 @@ def remove(arguments: Namespace, output: Output) -> int:
     return finished(arguments, output, savepoint, changes)
 
 
-def set_max_parallelism(arguments: Namespace, output: Output) -> int:
+def set_max_parallelism(arguments: SetMaxParallelism, output: Output) -> int:
     """Assign keyed state and timers to another number of key groups."""
     base = opened(arguments, arguments.path)
     savepoint = base.with_max_parallelism(arguments.number, operators=arguments.operators)
@@ -297,7 +312,7 @@ def set_max_parallelism(arguments: Namespace, output: Output) -> int:
     return finished(arguments, output, savepoint, changes)
 
 
-def merge(arguments: Namespace, output: Output) -> int:
+def merge(arguments: Merge, output: Output) -> int:
     """Write the operators of several savepoints as one."""
     parts = [opened(arguments, path) for path in (arguments.path, *arguments.others)]
     savepoint = parts[0]
@@ -311,7 +326,7 @@ def merge(arguments: Namespace, output: Output) -> int:
     return finished(arguments, output, savepoint, changes)
 
 
-def split(arguments: Namespace, output: Output) -> int:
+def split(arguments: Split, output: Output) -> int:
     """Write the operators of a savepoint as several savepoints, each with some of them."""
     base = opened(arguments, arguments.path)
     wanted: dict[str, list[OperatorPlan]] = {}
@@ -354,7 +369,7 @@ def split(arguments: Namespace, output: Output) -> int:
 # -- keys ---------------------------------------------------------------------------------------------------
 
 
-def remove_keys(arguments: Namespace, output: Output) -> int:
+def remove_keys(arguments: RemoveKeys, output: Output) -> int:
     """Remove keys from all keyed states and timers of an operator."""
     given = (arguments.keys, arguments.keys_file, arguments.where)
     if sum(one is not None for one in given) != 1:
@@ -366,7 +381,8 @@ def remove_keys(arguments: Namespace, output: Output) -> int:
     if arguments.table is not None and arguments.where is None:
         raise UsageError("--table is the one whose columns --where names")
     if arguments.where is not None:
-        table = base.table(arguments.table, operator.identifier, **more_options(arguments))
+        named: Any = arguments.table
+        table = base.table(named, operator.identifier, **more_options(arguments))
         keys: Any = matching(table, arguments.where)
         count = keys.count
         if not count:
@@ -412,7 +428,7 @@ def matching(table: LocalTable, text: str) -> MatchingKeys:
     return MatchingKeys(table.select(*dict.fromkeys(("key", *condition.columns))), condition)
 
 
-def _given_keys(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
+def _given_keys(arguments: RemoveKeys, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
     """Return keys of the command line or of a file, and their number; keys without state are remarks."""
     name, table = keyed_table(base, operator)
     kind = table.schema.field("key").type
@@ -459,18 +475,19 @@ def keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> tuple[Tabl
 # -- tables of files ----------------------------------------------------------------------------------------
 
 
-def create(arguments: Namespace, output: Output) -> int:
+def create(arguments: Create, output: Output) -> int:
     """Write a new savepoint with one operator, whose state is a file."""
-    savepoint = create_savepoint(max_parallelism=arguments.max_parallelism, state_backend=arguments.state_backend)
+    backend: Any = arguments.state_backend  # one of its choices
+    savepoint = create_savepoint(max_parallelism=arguments.max_parallelism, state_backend=backend)
     return _put(arguments, output, savepoint)
 
 
-def put(arguments: Namespace, output: Output) -> int:
+def put(arguments: Put, output: Output) -> int:
     """Write a savepoint with the state of a file: a new operator, or states replaced or added."""
     return _put(arguments, output, opened(arguments, arguments.path))
 
 
-def _put(arguments: Namespace, output: Output, base: LocalSavepoint) -> int:
+def _put(arguments: Create | Put, output: Output, base: LocalSavepoint) -> int:
     operator = base.plan.find(arguments.uid)
     if operator is not None and arguments.name is not None:
         raise UsageError("--name is that of a new operator", found=f"{operator.label!r} exists")
@@ -504,7 +521,7 @@ def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:
 class _Given:
     """A file that is written as state, and how."""
 
-    arguments: Namespace
+    arguments: Create | Put
     rows: RowsOfFile
     table: str
     key: tuple[str, ...]
@@ -514,7 +531,7 @@ class _Given:
     counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan | None) -> _Given:
+    def of(cls, arguments: Create | Put, base: LocalSavepoint, operator: OperatorPlan | None) -> _Given:
         states = () if operator is None else with_states(operator).states or ()
         old = next((one for one in states if one.name == arguments.state and one.kind == OPERATOR), None)
         table = arguments.table or (old.meta.state_type.lower() if old is not None else KEYED_STATE)
@@ -721,7 +738,7 @@ def _kind_pair(text: str) -> tuple[str, str]:
     return name, kind
 
 
-def arrow_type(column: str, text: str, arguments: Namespace) -> pa.DataType | None:
+def arrow_type(column: str, text: str, arguments: Writes) -> pa.DataType | None:
     """Return the type of a column of a text file, by its Flink type; None for a part of one."""
     if "." in column or set(OF_CLASSES) & set(more_options(arguments)):
         return None

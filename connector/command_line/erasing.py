@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.api.erasures import erase_if_there
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import Erase, UsageError, VerifyErasure, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
@@ -31,7 +30,7 @@ MARKDOWN, SALT = ".md", ".salt"
 REMOVED = ("operator", "table", "state", "seen", "removed")
 
 
-def erase(arguments: Namespace, output: Output) -> int:
+def erase(arguments: Erase, output: Output) -> int:
     """Erase keys from a snapshot, and from all below a folder; write reports."""
     keys, options = _keys(arguments), _options(arguments)
     if (arguments.all_below is None) != (arguments.all_to is None):
@@ -44,7 +43,7 @@ def erase(arguments: Namespace, output: Output) -> int:
     if arguments.accept and not arguments.strict:
         raise UsageError("--accept names places for --strict, which is not set")
     base = opened(arguments, arguments.path)
-    free_target(arguments)
+    free_target(arguments.target, arguments)
     _expect_report_files(arguments)
     if options["salt"] is None:
         salt = options["salt"] = new_salt()
@@ -53,7 +52,7 @@ def erase(arguments: Namespace, output: Output) -> int:
     below = _below(arguments, base)  # before anything is written there
     report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
     if not arguments.dry_run:
-        written(arguments, output)
+        written(arguments.target, arguments, output)
     removed, failed = report.removed, 0
     for path, new in below:
         output.say("")
@@ -79,7 +78,7 @@ def erase(arguments: Namespace, output: Output) -> int:
 
 def _erased(
     base: LocalSavepoint,
-    arguments: Namespace,
+    arguments: Erase,
     output: Output,
     target: str,
     path: str | None,
@@ -89,7 +88,7 @@ def _erased(
     may_be_gone: bool = False,
 ) -> ErasureReport:
     """Erase keys from one snapshot, write its report and show what matters of it."""
-    common = {
+    common: dict[str, Any] = {
         "flink_version": arguments.flink,
         "portable": arguments.portable,
         "checkpoint_id": arguments.checkpoint_id,
@@ -152,9 +151,9 @@ def _held(one: dict[str, Any]) -> str:
     return ", ".join(numbered(one[name], word) + ends[name] for name, word in words.items() if one[name])
 
 
-def _below(arguments: Namespace, base: LocalSavepoint) -> list[tuple[str, str]]:
+def _below(arguments: Erase, base: LocalSavepoint) -> list[tuple[str, str]]:
     """Return the other snapshots below a folder, and where each is written."""
-    if arguments.all_below is None:
+    if arguments.all_below is None or arguments.all_to is None:
         return []
     folder, target = absolute(arguments.all_below), absolute(arguments.all_to)
     others = [snapshot.path for snapshot in find_snapshots(folder) if snapshot.path != base.path]
@@ -170,7 +169,7 @@ def _report_beside(new: str, path: str, report: str) -> str:
     return f"{new}.report.json"
 
 
-def verify_erasure(arguments: Namespace, output: Output) -> int:
+def verify_erasure(arguments: VerifyErasure, output: Output) -> int:
     """Prove an erasure."""
     report = text_of_file(Path(arguments.report).expanduser())
     options = _options(arguments)
@@ -188,7 +187,7 @@ def verify_erasure(arguments: Namespace, output: Output) -> int:
     return FOUND if errors else DONE
 
 
-def _keys(arguments: Namespace) -> Any:
+def _keys(arguments: Erase | VerifyErasure) -> Any:
     """Return the keys of the command line, or rows of a file; words without a type are texts, and numbers too."""
     if arguments.keys is not None and arguments.keys_file is not None:
         raise UsageError("give --keys or --keys-file: one of them")
@@ -211,7 +210,7 @@ def _is_number(word: str) -> bool:
     return digits.isdecimal() and digits.isascii() and str(int(word)) == word
 
 
-def _options(arguments: Namespace) -> dict[str, Any]:
+def _options(arguments: Erase | VerifyErasure) -> dict[str, Any]:
     by: dict[str, Any] = {}
     for text in getattr(arguments, "by", ()):
         name, mark, column = text.partition("=")
@@ -259,7 +258,7 @@ def _write_salt(path: Path, salt: str) -> None:
         pending.write_text(salt + "\n", encoding="utf-8")
 
 
-def _expect_report_files(arguments: Namespace) -> None:
+def _expect_report_files(arguments: Erase) -> None:
     """Raise an error before anything is erased if a report could not be written: without its salt nothing is proved."""
     salt = None if arguments.salt_file is None else Path(arguments.salt_file).expanduser()
     if arguments.report is None:

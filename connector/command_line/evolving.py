@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import CatchUp, Evolve, UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
@@ -29,19 +28,20 @@ from pyspark_savepoint.text.texts import replacing, writable
 REFUSED = 2
 
 
-def evolve(arguments: Namespace, output: Output) -> int:
+def evolve(arguments: Evolve, output: Output) -> int:
     """Say what becomes of the state; write the savepoint, and the plan with stable ids, where they are asked for."""
     evolution = decided(arguments)
-    writes = arguments.target is not None and not arguments.dry_run and evolution.exit_code != REFUSED
-    evolved = None if arguments.target is None or evolution.exit_code == REFUSED else _evolved(arguments)
+    target = arguments.target
+    writes = not arguments.dry_run and evolution.exit_code != REFUSED
+    evolved = None if target is None or evolution.exit_code == REFUSED else _evolved(target, arguments)
     if arguments.stable_plan is not None:
-        _write_stable(arguments, evolution)
+        _write_stable(arguments.stable_plan, arguments, evolution)
     for line in lines_of(evolution):
         output.say(line)
     done: dict[str, Any] = {}
-    if evolved is not None and writes:
+    if target is not None and evolved is not None and writes:
         made = evolved.write(
-            arguments.target,
+            target,
             flink_version=arguments.flink,
             portable=arguments.portable,
             checkpoint_id=arguments.checkpoint_id,
@@ -60,14 +60,14 @@ def evolve(arguments: Namespace, output: Output) -> int:
             **done,
         }
     )
-    if done:
-        written(arguments, output)
-    elif arguments.target is not None:
-        output.say(f"nothing was written to {arguments.target}")
+    if target is not None and done:
+        written(target, arguments, output)
+    elif target is not None:
+        output.say(f"nothing was written to {target}")
     return evolution.exit_code
 
 
-def catch_up(arguments: Namespace, output: Output) -> int:
+def catch_up(arguments: CatchUp, output: Output) -> int:
     """Show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any."""
     if arguments.limit < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
@@ -85,9 +85,9 @@ def catch_up(arguments: Namespace, output: Output) -> int:
     return int(bool(shown))
 
 
-def _evolved(arguments: Namespace) -> LocalSavepoint:
+def _evolved(target: str, arguments: Evolve) -> LocalSavepoint:
     """Return the savepoint for the new query, not written yet; the target must be free."""
-    free_target(arguments)
+    free_target(target, arguments)
     files = pairs("--backfill", arguments.backfill)
     rows = {name: rows_of_file(Path(file).expanduser(), None, {}) for name, file in files.items()}
     return opened(arguments, arguments.path).evolve(
@@ -109,7 +109,7 @@ def _explained(path: str | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def decided(arguments: Namespace) -> Evolution:
+def decided(arguments: Evolve) -> Evolution:
     """Return what becomes of the snapshot's operators, as the arguments say."""
     options = check_options(
         fill=arguments.fill,
@@ -143,8 +143,8 @@ def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _write_stable(arguments: Namespace, evolution: Evolution) -> None:
-    target = writable(Path(arguments.stable_plan).expanduser())
+def _write_stable(path: str, arguments: Evolve, evolution: Evolution) -> None:
+    target = writable(Path(path).expanduser())
     document: Mapping[str, Any] = stable_plan(read_plan(Path(arguments.new_plan), "new_plan"), evolution)
     with replacing(target) as pending:
         pending.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

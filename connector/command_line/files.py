@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import Arguments, UsageError, Vacuum, WithTarget, read_options
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -31,12 +30,12 @@ DONE = 0
 MAX_JOB_BYTES = 1 << 27
 
 
-def located(arguments: Namespace, path: str) -> str:
+def located(arguments: Arguments, path: str) -> str:
     """Return an absolute path with the storage options of the arguments."""
     return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
 
 
-def job_at(given: str, arguments: Namespace) -> Job:
+def job_at(given: str, arguments: Arguments) -> Job:
     """Return the job of a JSON file, or the snapshot at the path."""
     path = Path(given).expanduser()
     if not path.is_file() or path.name == "_metadata":
@@ -64,14 +63,14 @@ def job_at(given: str, arguments: Namespace) -> Job:
     return job
 
 
-def free_target(arguments: Namespace) -> str:
+def free_target(target: str, arguments: Arguments) -> str:
     """Return the path of the new savepoint; raise StateExistsError if the folder is not new or empty."""
-    target = located(arguments, arguments.target)
-    to_free_path(target)
-    return target
+    path = located(arguments, target)
+    to_free_path(path)
+    return path
 
 
-def vacuum_files(arguments: Namespace, output: Output) -> int:
+def vacuum_files(arguments: Vacuum, output: Output) -> int:
     """Delete leftovers of failed writes, or list them."""
     try:
         age = seconds(arguments.older_than)
@@ -93,7 +92,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def not_written(arguments: Namespace, output: Output, operators: int, copies: Sequence[FileCopy] = ()) -> int:
+def not_written(arguments: WithTarget, output: Output, operators: int, copies: Sequence[FileCopy] = ()) -> int:
     """Print what ``--dry-run`` has not written."""
     target, size = absolute(arguments.target), sum(copy.size for copy in copies)
     files = f", {numbered(len(copies), 'file')}, {readable_size(size)}" if copies else ""
@@ -102,11 +101,11 @@ def not_written(arguments: Namespace, output: Output, operators: int, copies: Se
     return DONE
 
 
-def written(arguments: Namespace, output: Output, more: Row | None = None) -> int:
+def written(target: str, arguments: Arguments, output: Output, more: Row | None = None) -> int:
     """Print what was written to the target; ``more`` is in the record too."""
-    operators = Snapshot.open(located(arguments, arguments.target), allow_outside=True).operators
+    operators = Snapshot.open(located(arguments, target), allow_outside=True).operators
     state = sum(operator.state_size for operator in operators)
-    target = absolute(arguments.target)
+    target = absolute(target)
     output.say(f"{target}: {numbered(len(operators), 'operator')}, {readable_size(state)} of state")
     output.record({"path": target, "operators": len(operators), "state_bytes": state, **(more or {})})
     return DONE

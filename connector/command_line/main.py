@@ -169,7 +169,8 @@ def _run(words: list[str], output: Output) -> int:
         if getattr(arguments, "as_of", None) is not None:
             from pyspark_savepoint.command_line.reading import at_version
 
-            return at_version(arguments, output, run)
+            chosen: Any = arguments  # of a command with this option
+            return at_version(chosen.as_of, chosen, output, run)
         try:
             return run(arguments, output)
         except SnapshotNotFoundError:

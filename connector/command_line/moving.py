@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from argparse import Namespace
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import SetOffsets, UsageError, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output, Row
@@ -21,7 +20,7 @@ from pyspark_savepoint.text.texts import numbered
 from pyspark_savepoint.write.savepoint_writer import COPY, SavepointWriter
 
 
-def set_offsets(arguments: Namespace, output: Output) -> int:
+def set_offsets(arguments: SetOffsets, output: Output) -> int:
     """Write the savepoint with other offsets."""
     if sum(bool(given) for given in (arguments.set, arguments.reset, arguments.by is not None)) != 1:
         raise UsageError("give --set, --reset or --by: one of them", remedy="pyspark-savepoint set-offsets --help")
@@ -47,7 +46,7 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         clamp=arguments.clamp,
         connector=arguments.connector,
     )
-    path = free_target(arguments)
+    path = free_target(arguments.target, arguments)
     positions = _positions(base, moved, uid, arguments.connector)
     if output.is_text:
         output.table(("split", "before", "after"), positions, all_columns=True)
@@ -61,7 +60,7 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         return DONE
     stores = read_options(arguments).get("storageOptions")
     moved.write(arguments.target, checkpoint_id=arguments.checkpoint_id, storage_options=stores)
-    return written(arguments, output, {"positions": positions})
+    return written(arguments.target, arguments, output, {"positions": positions})
 
 
 def _positions(

@@ -13,12 +13,11 @@ import re
 import shutil
 import signal
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import Ls, read_options
 from pyspark_savepoint.command_line.java_notes import without_java_notes
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
@@ -37,7 +36,7 @@ NO_JAVA = "apt-get install openjdk-17-jre-headless, brew install openjdk@17, or 
 SHOWN = 50
 
 
-def ls_with_queries(arguments: Namespace, output: Output, leave: Callable[..., NoReturn] | None = None) -> int:
+def ls_with_queries(arguments: Ls, output: Output, leave: Callable[..., NoReturn] | None = None) -> int:
     """List the states, the names of the views, and the results of the queries; only these as JSON or CSV.
 
     ``leave`` ends this process when it is interrupted, once Spark starts.
@@ -109,7 +108,7 @@ def start_spark() -> SparkSession:
     return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
-def create_views(spark: SparkSession, arguments: Namespace, output: Output) -> list[str]:
+def create_views(spark: SparkSession, arguments: Ls, output: Output) -> list[str]:
     """Create a temporary view for every table of every operator; return their names."""
     given = to_options(read_options(arguments))
     tables: dict[tuple[str, str], dict[str, str]] = {}

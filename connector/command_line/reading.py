@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from warnings import catch_warnings
 
 import pyarrow as pa
 
-from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.arguments import (
+    AtPath,
+    Changes,
+    Export,
+    Heaviest,
+    Ls,
+    Offsets,
+    OfSnapshot,
+    Show,
+    Sizes,
+    UsageError,
+    Verify,
+    read_options,
+)
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
 from pyspark_savepoint.engines.arrow.local_table import LocalTable, SnapshotTable
@@ -39,12 +51,14 @@ from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_j
 from pyspark_savepoint.text.texts import numbered, readable_size, replacing, writable
 
 DONE, FOUND = 0, 1
+#: The arguments of a command.
+A = TypeVar("A", bound=OfSnapshot)
 #: Rows of a feed that are shown unless the user says how many.
 FEW_CHANGES = 20
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 
 
-def table_of(arguments: Namespace, output: Output, **options: Any) -> SnapshotTable:
+def table_of(arguments: AtPath, output: Output, **options: Any) -> SnapshotTable:
     """Open the table that the arguments name; warnings are remarks."""
     texts = to_options({**read_options(arguments), **options})
     table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(snapshot_path(arguments.path))}))
@@ -63,11 +77,11 @@ def version_option(given: str) -> dict[str, str]:
     return {"versionAsOf" if is_version(version) else "timestampAsOf": version}
 
 
-def at_version(arguments: Namespace, output: Output, run: Callable[[Namespace, Output], int]) -> int:
+def at_version(version: str, arguments: A, output: Output, run: Callable[[A, Output], int]) -> int:
     """Run a command on the snapshot that ``--as-of`` chooses of a folder; on the next, if that is deleted meanwhile."""
     if getattr(arguments, "history", False):
         raise UsageError("--history shows all versions, --as-of chooses one", remedy="leave one of them out")
-    texts = to_options({**read_options(arguments), **version_option(arguments.as_of)})
+    texts = to_options({**read_options(arguments), **version_option(version)})
 
     folder, failed = absolute(snapshot_path(arguments.path)), list[SavepointError]()
 
@@ -88,7 +102,7 @@ def at_version(arguments: Namespace, output: Output, run: Callable[[Namespace, O
     return code
 
 
-def ls(arguments: Namespace, output: Output) -> int:
+def ls(arguments: Ls, output: Output) -> int:
     """List states, or snapshots."""
     table = table_of(arguments, output)
     if "operator_uid" not in table.schema.names:
@@ -121,24 +135,26 @@ def _listed(row: Row, output: Output) -> Row:
     return plain | {"operator": row["operator_uid"] or row["operator_uid_hash"], "ttl": "TTL" if row["ttl"] else None}
 
 
-def show(arguments: Namespace, output: Output) -> int:
+def show(arguments: Show, output: Output) -> int:
     """Show rows of a table of an operator, or where keys have state in any."""
     if arguments.uid is None and (arguments.table is None or arguments.keys):
         return _show_keys(arguments, output)
     if arguments.uid is None and arguments.table == TIMERS:
         return _show_timers(arguments, output)
-    table = rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, output)
+    table = (
+        rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, arguments.where, output)
+    )
     output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return _told_absent(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
 
 
-def _told_absent(arguments: Namespace, output: Output, table: SnapshotTable) -> int:
+def _told_absent(arguments: Show, output: Output, table: SnapshotTable) -> int:
     """Tell the keys that have no row; with exit code 1 if none has."""
     from pyspark_savepoint.write.absent_keys import absent, named
 
     only = SnapshotTable.of(table.options).select("key")
     kind = only.schema.field("key").type
-    texts = list(dict.fromkeys(arguments.keys))
+    texts = list(dict.fromkeys(arguments.keys or ()))
     keys = {text: key_of_text(text, kind) for text in texts}
     left = {json.dumps(key) for key in absent([*keys.values()], kind, only.batches())}
     gone = [text for text in texts if json.dumps(keys[text]) in left]
@@ -155,7 +171,7 @@ TIMER_COLUMNS = ("operator", "service", "domain", "timestamp", "key", "namespace
 FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
 
-def _show_keys(arguments: Namespace, output: Output) -> int:
+def _show_keys(arguments: Show, output: Output) -> int:
     """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
     from pyspark_savepoint.api.local_savepoint import open_savepoint
 
@@ -174,7 +190,7 @@ def _show_keys(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def _show_timers(arguments: Namespace, output: Output) -> int:
+def _show_timers(arguments: Show, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.api.local_savepoint import open_savepoint
     from pyspark_savepoint.engines.face import path_of
@@ -210,7 +226,7 @@ def keys_of_word(word: str) -> list[Any]:
     return [word, parsed] if is_key else [word]
 
 
-def changes(arguments: Namespace, output: Output) -> int:
+def changes(arguments: Changes, output: Output) -> int:
     """Show the rows that changed from snapshot to snapshot; with exit code 1 if any did."""
     limit = arguments.limit
     if limit is None:
@@ -229,7 +245,7 @@ def changes(arguments: Namespace, output: Output) -> int:
     return FOUND if shown else DONE
 
 
-def _changes(arguments: Namespace, output: Output, start: int | str) -> SnapshotTable:
+def _changes(arguments: Changes, output: Output, start: int | str) -> SnapshotTable:
     """Open the changes from a version on; warnings are remarks."""
     from pyspark_savepoint.api.local_history import open_changes
 
@@ -250,7 +266,7 @@ def _rows(table: LocalTable, output: Output) -> Iterator[Row]:
     return (row_to_json(row, kinds) for row in table.rows())
 
 
-def rows_table(arguments: Namespace, output: Output) -> SnapshotTable:
+def rows_table(arguments: Show | Export, output: Output) -> SnapshotTable:
     """Return the table of an operator, with the columns that the arguments select."""
     table = _all_columns(arguments, output)
     return table if arguments.columns is None else table.select(*_columns(arguments.columns))
@@ -260,20 +276,21 @@ def _columns(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _chosen_rows(arguments: Namespace, output: Output) -> LocalTable:
+def _chosen_rows(arguments: Show, where: str, output: Output) -> LocalTable:
     """Return the rows for which a condition is true; only what is shown, and what it needs, is decoded."""
     from pyspark_savepoint.text.conditions import parse_condition
 
     table = _all_columns(arguments, output)
     names = table.schema.names if arguments.columns is None else _columns(arguments.columns)
-    needed = parse_condition(arguments.where, table.schema).columns
-    return table.select(*dict.fromkeys((*names, *needed))).where(arguments.where).select(*names)
+    needed = parse_condition(where, table.schema).columns
+    return table.select(*dict.fromkeys((*names, *needed))).where(where).select(*names)
 
 
-def _all_columns(arguments: Namespace, output: Output) -> SnapshotTable:
+def _all_columns(arguments: Show | Export, output: Output) -> SnapshotTable:
     """Return the table of an operator."""
-    if getattr(arguments, "limit", 0) < 0:
-        raise OptionError("--limit must be 0 or more", found=arguments.limit)
+    limit = getattr(arguments, "limit", 0)
+    if limit < 0:
+        raise OptionError("--limit must be 0 or more", found=limit)
     options = {**operator_options(arguments.uid), "table": arguments.table, "state": arguments.state}
     table = table_of(arguments, output, **options)
     keys = getattr(arguments, "keys", None)
@@ -299,7 +316,7 @@ def key_of_text(text: str, kind: pa.DataType) -> Any:
     return key
 
 
-def sizes(arguments: Namespace, output: Output) -> int:
+def sizes(arguments: Sizes, output: Output) -> int:
     """Show the sizes of states, added up over key groups."""
     table = table_of(arguments, output, table="sizes", **operator_options(arguments.uid))
     grouping = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}[arguments.by]
@@ -323,7 +340,7 @@ def _named(row: Row) -> Row:
     return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row}
 
 
-def heaviest(arguments: Namespace, output: Output) -> int:
+def heaviest(arguments: Heaviest, output: Output) -> int:
     """Show the heaviest keys of every state."""
     table = table_of(arguments, output, table="heaviest_keys", top=arguments.top, **operator_options(arguments.uid))
     output.table(
@@ -333,7 +350,7 @@ def heaviest(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def offsets(arguments: Namespace, output: Output) -> int:
+def offsets(arguments: Offsets, output: Output) -> int:
     """Show the positions at which sources continue, by stream and partition; with ``--history`` of each snapshot."""
     from pyspark_savepoint.api.local_history import history_here
 
@@ -376,7 +393,7 @@ def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
             yield {**_named(row), "rank": rank}
 
 
-def verify(arguments: Namespace, output: Output) -> int:
+def verify(arguments: Verify, output: Output) -> int:
     """Read every byte, and show errors and warnings."""
     from pyspark_savepoint.api.inspection import one_row_per_error
 
@@ -438,7 +455,7 @@ def export_form(file: str | None, given: str | None) -> str:
     return given or form or "parquet"
 
 
-def export(arguments: Namespace, output: Output) -> int:
+def export(arguments: Export, output: Output) -> int:
     """Write a table of an operator to a file."""
     if arguments.file in ("-", ""):
         raise UsageError(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import UsageError
+from pyspark_savepoint.command_line.arguments import Rekey, UsageError
 from pyspark_savepoint.command_line.edits import (
     arrow_type,
     finished,
@@ -24,7 +23,7 @@ from pyspark_savepoint.statebackends.writing.new_keys import NEW, OLD
 from pyspark_savepoint.text.texts import numbered
 
 
-def rekey(arguments: Namespace, output: Output) -> int:
+def rekey(arguments: Rekey, output: Output) -> int:
     """Write an operator under other keys: each in another type, or as a file says."""
     if arguments.file is None and not arguments.type and "typesFrom" not in more_options(arguments):
         raise UsageError(
@@ -35,7 +34,7 @@ def rekey(arguments: Namespace, output: Output) -> int:
     base = opened(arguments, arguments.path)
     operator = base.plan.operator(arguments.uid)
     types = dict(type_pair(text) for text in arguments.type)
-    rows = _pairs(arguments, base, operator, types) if arguments.file is not None else None
+    rows = None if arguments.file is None else _pairs(arguments.file, arguments, base, operator, types)
     options: dict[str, Any] = more_options(arguments) | ({"types": types} if types else {})
     savepoint = base.rekey(operator.identifier, rows, **options)
     new = savepoint.plan.operator(operator.identifier)
@@ -44,16 +43,18 @@ def rekey(arguments: Namespace, output: Output) -> int:
             check.run()
     assert new.key_serializer is not None
     change = {"change": "new keys", "operator": operator.label, "key_type": new.key_serializer.flink_type}
-    if rows is not None:
+    if rows is not None and arguments.file is not None:
         change["note"] = f"{numbered(rows.count, 'key')} of {Path(arguments.file).name}"
     return finished(arguments, output, savepoint, [change | sizes_of(base, operator).of()])
 
 
-def _pairs(arguments: Namespace, base: LocalSavepoint, operator: OperatorPlan, types: dict[str, str]) -> RowsOfFile:
+def _pairs(
+    file: str, arguments: Rekey, base: LocalSavepoint, operator: OperatorPlan, types: dict[str, str]
+) -> RowsOfFile:
     """Return the rows of the file, in the types of the old keys and of the new ones."""
     kind = keyed_table(base, operator)[1].schema.field("key").type
     new = arrow_type(OLD, types[OLD], arguments) if OLD in types else kind
-    path = Path(arguments.file).expanduser()
+    path = Path(file).expanduser()
     rows = rows_of_file(path, arguments.format, {OLD: kind} | ({NEW: new} if new is not None else {}))
     expect_columns(rows, (OLD, NEW), "the file", path)
     return rows

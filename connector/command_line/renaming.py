@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
-from pyspark_savepoint.command_line.arguments import UsageError
+from pyspark_savepoint.command_line.arguments import RenameClass, UsageError
 from pyspark_savepoint.command_line.edits import Change, finished, opened
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import TIMERS, OperatorPlan
 
 
-def rename_class(arguments: Namespace, output: Output) -> int:
+def rename_class(arguments: RenameClass, output: Output) -> int:
     """Write a savepoint with other names of classes, and show the states whose types have them."""
     base = opened(arguments, arguments.path)
     savepoint = base

@@ -5,7 +5,6 @@ The verdicts of the restore check as text, JSON and JUnit XML, and as an exit co
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from pyspark_savepoint.command_line.arguments import UsageError
+from pyspark_savepoint.command_line.arguments import Arguments, CheckMigration, CheckRestore, Migrate, UsageError
 from pyspark_savepoint.command_line.files import free_target, job_at, located, not_written, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.engines.migrating import LISTED, Migration, Run, migration_of, run_here
@@ -36,7 +35,7 @@ OUTCOME = {
 UNKNOWN_TYPES = "the description of the job has no types for it"
 
 
-def check_restore_of(arguments: Namespace, output: Output) -> int:
+def check_restore_of(arguments: CheckRestore, output: Output) -> int:
     """Check whether a job would restore a snapshot."""
     if arguments.path.endswith(".json") and Path(arguments.path).expanduser().is_file():
         raise UsageError(
@@ -134,7 +133,7 @@ NEEDS_MIGRATION = 1
 COLUMNS = ("operator", "verdict", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
 
 
-def check_migration_of(arguments: Namespace, output: Output) -> int:
+def check_migration_of(arguments: CheckMigration, output: Output) -> int:
     """Show the verdicts about all parts of a snapshot."""
     check = _migration(arguments).check(_run(arguments))
     shown = check.to_arrow().to_pylist()
@@ -151,10 +150,12 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
     return RESTORES if check.restores else NEEDS_MIGRATION
 
 
-def migrate(arguments: Namespace, output: Output) -> int:
+def migrate(arguments: Migrate, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    check = migration.write(free_target(arguments), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run)
+    check = migration.write(
+        free_target(arguments.target, arguments), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run
+    )
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
             output.say(f"is lost in {part.label}: {part.reason}")
@@ -162,13 +163,13 @@ def migrate(arguments: Namespace, output: Output) -> int:
         output.say(needed)
     if arguments.dry_run:
         return not_written(arguments, output, len(migration.source.operators))
-    done = written(arguments, output)
+    done = written(arguments.target, arguments, output)
     version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
     output.say(f"starts on Flink {first_with_metadata(version).name} and newer")
     return done
 
 
-def _migration(arguments: Namespace) -> Migration:
+def _migration(arguments: CheckMigration | Migrate) -> Migration:
     given = arguments.types_from
     return migration_of(
         _open(arguments, arguments.path),
@@ -182,11 +183,11 @@ def _migration(arguments: Namespace) -> Migration:
     )
 
 
-def _run(arguments: Namespace) -> Run:
+def _run(arguments: CheckMigration | Migrate) -> Run:
     return partial(run_here, parallelism=arguments.parallelism)
 
 
-def _open(arguments: Namespace, path: str) -> Snapshot:
+def _open(arguments: Arguments, path: str) -> Snapshot:
     return Snapshot.open(located(arguments, path), allow_outside=arguments.allow_outside)
 
 

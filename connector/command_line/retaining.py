@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 from pyspark_savepoint.api.retained_files import (
     HELD,
     UNNEEDED,
@@ -12,7 +10,7 @@ from pyspark_savepoint.api.retained_files import (
     retained_below,
     unneeded_rows,
 )
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import Retained, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
@@ -22,7 +20,7 @@ from pyspark_savepoint.text.texts import numbered, readable_size
 DONE = 0
 
 
-def retained_snapshots(arguments: Namespace, output: Output) -> int:
+def retained_snapshots(arguments: Retained, output: Output) -> int:
     """Show what each snapshot holds, or the files that none needs."""
     found = retained_below(absolute(snapshot_path(arguments.path)), to_options(read_options(arguments)))
     if arguments.unneeded:

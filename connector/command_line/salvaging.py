@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from argparse import Namespace
 from typing import Any
 
+from pyspark_savepoint.command_line.arguments import Salvage
 from pyspark_savepoint.command_line.edits import finished, opened
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointWarning
@@ -15,7 +15,7 @@ from pyspark_savepoint.text.texts import numbered
 MOST_OF_KEY = 32
 
 
-def salvage(arguments: Namespace, output: Output) -> int:
+def salvage(arguments: Salvage, output: Output) -> int:
     """Write what is left."""
     try:
         base = opened(arguments, arguments.path)

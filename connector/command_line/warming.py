@@ -19,7 +19,6 @@ import sys
 import tarfile
 import time
 import warnings
-from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -32,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import WarmUp, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.engines.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
@@ -48,12 +47,12 @@ SAMPLES_OF_A_JOB, OPERATOR = ("canonical", "hashmap", "rocksdb"), "accounts"
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 
-def warm_up(arguments: Namespace, output: Output) -> int:
-    """Read every table of a snapshot; with ``--to``, pack what that has compiled."""
+def warm_up(arguments: WarmUp, output: Output) -> int:
+    """Read every table of a snapshot; with ``--file``, pack what that has compiled."""
     if arguments.file is not None:
-        return _packed(arguments, output)
+        return _packed(arguments.file, arguments, output)
     if arguments.cpu is not None:
-        raise OptionError("--cpu needs --to: this machine's code is for its own processor", found=arguments.cpu)
+        raise OptionError("--cpu needs --file: this machine's code is for its own processor", found=arguments.cpu)
     from pyspark_savepoint.formats.kernels._jit import has_cache
     from pyspark_savepoint.formats.kernels.interpretation import always_compile, notice
 
@@ -81,10 +80,10 @@ def warm_up(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def _packed(arguments: Namespace, output: Output) -> int:
-    count = pack_compiled_code(arguments.file, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
-    output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {arguments.file}, or to where it is unpacked")
-    output.record({"kernels": count, "file": str(arguments.file)})
+def _packed(file: str, arguments: WarmUp, output: Output) -> int:
+    count = pack_compiled_code(file, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
+    output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {file}, or to where it is unpacked")
+    output.record({"kernels": count, "file": file})
     return DONE
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument
+from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument, Command
 from tests.connector.command_line.conftest import Run
 
 #: What is declared once. Of ``--where`` and ``--flink`` commands say more than others, in the same words.
@@ -19,6 +21,36 @@ OF_FILES = {"export", "schema", "report", "metrics", "warm-up"}
 def of_commands(name: str) -> dict[str, Argument]:
     """An argument of each command that has it."""
     return {one.name: known for one in COMMANDS for known in one.all_arguments if name in known.names}
+
+
+def parsed_type(known: Argument) -> str:
+    """The type of the values that argparse gives."""
+    settings = known.settings
+    one = settings.get("type", str).__name__
+    if settings.get("action") == "store_true":
+        return "bool"
+    if settings.get("action") == "append":
+        return f"list[list[{one}]]" if "nargs" in settings else f"list[{one}]"
+    value = f"list[{one}]" if settings.get("nargs") == "+" else one
+    needed = settings.get("required", False) or settings.get("default") is not None
+    positional = not known.names[0].startswith("-") and settings.get("nargs") != "?"
+    return value if needed or positional else f"{value} | None"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_fields_have_the_types_and_names_of_arguments(command: Command) -> None:
+    for owner in command.takes.__mro__:
+        for field, known in vars(owner).items():
+            if isinstance(known, Argument):
+                assert inspect.get_annotations(owner)[field] == parsed_type(known), field
+                assert field == max(known.names, key=len).lstrip("-").replace("-", "_")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_functions_take_the_arguments_of_their_command(command: Command) -> None:
+    module, _, name = command.runs.partition(".")
+    function = getattr(importlib.import_module(f"pyspark_savepoint.command_line.{module}"), name)
+    assert function.__annotations__ == {"arguments": command.takes.__name__, "output": "Output", "return": "int"}
 
 
 @pytest.mark.parametrize("name", ONE_MEANING)
