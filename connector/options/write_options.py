@@ -238,6 +238,11 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append(
             "option 'typesFrom' has class files: set option 'inferredBy' to the release of Flink that infers types"
         )
+    if values.get("inferred_by") and not values.get("types"):
+        problems.append(
+            "option 'inferredBy' says what a release infers from classes, and no option 'types' names any: add them, "
+            "or leave it out"
+        )
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")
     if limit is not None and wanted is not None and wanted > limit:
         problems.append(f"option 'parallelism' is {wanted}, expected at most 'maxParallelism', which is {limit}")

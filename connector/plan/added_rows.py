@@ -39,6 +39,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
 )
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.kept_states import (
     expect_keys,
@@ -140,7 +141,7 @@ class AddedTable:
             operator_state = describe_operator_state(rows.schema, spec, types, added=added)
             return cls._planned(StateInput(rows, spec, operator_state))
         own = _own_namespace(plan, spec, rows.schema)
-        keyed = describe_keyed(rows.schema, spec, headers_of(plan), types, classes, added=added, own_namespace=own)
+        keyed = describe_keyed(rows.schema, spec, headers_of(plan, rows.schema.names), types, classes, added=added, own_namespace=own)
         given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
         bound = (plan.key_serializer is not None and not given) or own is not None
         return cls._planned(StateInput(rows, spec, keyed, bound_key=bound))
@@ -254,11 +255,15 @@ def planned(described: Described) -> list[PlannedState]:
     ]
 
 
-def headers_of(plan: OperatorPlan) -> OperatorHeaders | None:
-    """Return the headers of the planned operator, which an added table must match in its keys."""
+def headers_of(plan: OperatorPlan, columns: Sequence[str]) -> OperatorHeaders | None:
+    """Return headers of the planned operator, which an added table must match in its keys.
+
+    They have the states that the columns may name, and those with sessions: whatever the number of all others.
+    """
     if plan.key_serializer is None:
         return None
-    metas = tuple(state.meta for state in plan.of_kind(KEYED, TIMERS))
+    known = (plan.state(KEYED, name) for name in dict.fromkeys((*columns, *MERGING)))
+    metas = tuple(state.meta for state in known if state is not None)
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, metas)
     operator = OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism, uid=plan.identifier.uid)
     return OperatorHeaders(operator, (), (header,))

@@ -94,6 +94,8 @@ class Refused:
         yield self.operator.row(note=self.why)
 
 
+#: Tables that have rows of keyed state alone.
+OF_KEYS = ("heaviest_keys", "ttl_ages")
 PlannedPart = tuple[Surveyed, SurveyPart]
 #: Function that returns the parts of an operator; ``count`` is the number of parts for its key groups.
 Plan = Callable[[Snapshot, OperatorState, TableRequest, int], Sequence[PlannedPart]]
@@ -121,7 +123,7 @@ class SurveyTable:
             names = {"uid": request.uid, "uid_hash": request.uid_hash, "name": request.operator_name}
             operators = (savepoint.operator(**names),)
         request.check_key_groups(max((operator.max_parallelism for operator in operators), default=MAX_PARALLELISM))
-        return cls(savepoint, operators, request, plan, schema)
+        return cls(savepoint, operators, request, plan, schema, _without_rows(request, operators))
 
     @property
     def state_bytes(self) -> int:
@@ -156,6 +158,18 @@ class SurveyTable:
 
     def _bundle(self, parts: Sequence[OperatorID | PlannedPart]) -> TablePartition:
         return SurveyPartition(tuple(parts), self.schema, self.request, self.plan, self.savepoint.digest)
+
+
+def _without_rows(request: TableRequest, operators: Sequence[OperatorState]) -> tuple[str, ...]:
+    """Return a warning if there is nothing of which a table has rows: no state, or no keys."""
+    who = f"operator {operators[0].label}" if is_named(request) else "the snapshot"
+    subtasks = [subtask for operator in operators for subtask in operator.subtasks.values()]
+    if request.table in OF_KEYS and not any(subtask.managed_keyed_state for subtask in subtasks):
+        return (f"{who} has no keyed state, so no rows are shown: they are about keys",)
+    stateless = not any(True for subtask in subtasks for _ in subtask.handles)
+    if request.table == "sizes" and stateless and not any(operator.coordinator_state for operator in operators):
+        return (f"{who} has no state, so no rows are shown",)
+    return ()
 
 
 def parts_of(

@@ -232,6 +232,11 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "the time to live of no column": (_rows("total"), "total", {"ttl": "totals"}, "totals"),
     "the type of the key": (_rows("total"), "total", {"types": {"key": "LONG"}}, BEFORE["total"]),
     "another type of the key": (_rows("total"), "total", {"types": {"key": "INT"}}, "key"),
+    "a jar that is not there": (_rows("total"), "total", {"classes": "/none.jar"}, "there is no jar or folder of class"),
+    "a jar that is not there, for operator state": (
+        pa.table({"value": LONGS}), "sent", {"table": "operator_state", "classes": "/none.jar"}, "there is no jar"
+    ),
+    "inferred types that nobody names": (_rows("total"), "total", {"inferredBy": "2.2"}, "names any: add them"),
 }  # fmt: skip
 
 
@@ -257,6 +262,8 @@ REFUSED: dict[str, tuple[pa.Table, str, Options]] = {
     "types of Python": (_rows("total"), "total", {"pyTypes": "total LONG"}),
     "a compression that there is not": (_rows("total"), "total", {"compression": "zip"}),
     "memory that is no size": (_rows("total"), "total", {"sortMemory": "much"}),
+    "a jar that is not there": (_rows("total"), "total", {"classes": "/none.jar"}),
+    "inferred types that nobody names": (_rows("total"), "total", {"inferredBy": "2.2"}),
 }  # fmt: skip
 
 
@@ -666,3 +673,16 @@ def test_what_is_wrong_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]
         done = said(capsys, "verify", path, "--all", "--json")
         assert sorted(rows, key=repr) == sorted((tuple(row[name] for name in names) for row in done.records), key=repr)
         assert ("error" in {row[names.index("status")] for row in rows}, done.code) == (wrong, int(wrong))
+
+
+def test_that_there_is_nothing_to_rank_is_said_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    savepoint = pyspark_savepoint.open(SHOP)
+    for verb, words, uid, said_of in (
+        (savepoint.heaviest_keys, "heaviest", "warehouse-export", "has no keyed state"),
+        (savepoint.ttl_ages, None, "warehouse-export", "has no keyed state"),
+        (savepoint.sizes, "sizes", "orders-parser", "has no state"),
+    ):
+        with pytest.warns(UserWarning, match=rf"operator {uid} .* {said_of}, so no rows are shown"):
+            assert list(verb(uid).rows()) == []
+        if words is not None:
+            assert f"{said_of}, so no rows are shown" in said(capsys, words, SHOP, uid).err

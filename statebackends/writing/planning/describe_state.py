@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.class_files.class_path import expect_paths
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
@@ -95,6 +96,7 @@ def describe_keyed(
     ``own_namespace`` is that of timers that the operator had, which is taken if neither option ``types`` nor
     ``typesFrom`` gives another.
     """
+    expect_paths(request.classes)
     expect_each_name_once(schema)
     known = types or OperatorTypes.named_by(request)
     return _Keyed(schema, request, base, known, classes or request.job_classes, added, own_namespace).describe()
@@ -414,6 +416,7 @@ def describe_operator_state(
 
     ``added``: a state that ``types`` lacks is new.
     """
+    expect_paths(request.classes)
     name = request.state
     if not name:
         raise OptionError(

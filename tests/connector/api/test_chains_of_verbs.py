@@ -30,6 +30,7 @@ VERBS: dict[str, Callable[[LocalSavepoint, int], LocalSavepoint]] = {
     "remove_state": lambda sp, n: sp.remove_state("op", f"s{n}"),
     "update_state": lambda sp, n: sp.update_state("op", "s0", ONE),
     "remove_keys": lambda sp, n: sp.remove_keys("op", [n]),
+    "with_state": lambda sp, n: sp.with_state("op", f"n{n}", ONE.rename_columns(["key", f"n{n}"])),
     "with_operator": lambda sp, n: sp.with_operator(f"new{n}", ONE),
     "change_operator_identifier": lambda sp, n: sp.change_operator_identifier(f"o{n}", f"p{n}"),
     "remove_operator": lambda sp, n: sp.remove_operator(f"o{n}"),

@@ -161,7 +161,7 @@ def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -
     (tmp_path / "sp").mkdir()
     (tmp_path / "sp" / "_metadata").write_bytes(b"")
     sources = [str(tmp_path / "sp"), str(tmp_path / "classes"), "/jobs/shop.jar", "s3://bucket/base#uid"]
-    given = parse(typesFrom=json.dumps(sources[:3]), inferredBy="2.2.1").request(False)
+    given = parse(typesFrom=json.dumps(sources[:3]), inferredBy="2.2.1", types='{"x": "LONG"}').request(False)
     assert (given.type_source, given.class_path, given.inferred_by) == (sources[0], tuple(sources[1:3]), "2.2")
     given = parse(typesFrom=sources[3]).request(False)
     assert (given.type_source, given.class_path, given.inferred_by) == (sources[3], (), None)
@@ -169,4 +169,4 @@ def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -
     assert "option 'inferredBy' is '2.4', expected 'declared', or one of 1.16" in problems(inferredBy="2.4")
     assert "set option 'inferredBy' to the release of Flink" in problems(typesFrom="/jobs/shop.jar")
     with pytest.raises(OptionError, match="two savepoints"):
-        parse(typesFrom=json.dumps([sources[0], sources[3]]), inferredBy="2.2").request(False)
+        parse(typesFrom=json.dumps([sources[0], sources[3]]), inferredBy="2.2", types='{"x": "LONG"}').request(False)
