@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import wraps
 from inspect import CO_VARKEYWORDS
@@ -62,6 +63,7 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
 
     @wraps(verb)
     def called(*args: P.args, **arguments: P.kwargs) -> A:
+        __tracebackhide__ = True  # of pytest: where an assertion fails is in the test
         for name, value in arguments.items():
             if name in former or not (has_options or name in names):
                 remedy = f"it is {former[name]!r} now" if name in former else did_you_mean(name, known)
@@ -72,7 +74,10 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
                     expected="True or False",
                     found=f"{type_name(value)}: {value!r}",
                 )
-        return verb(*args, **arguments)
+        owner = args[0] if args else None
+        face = getattr(owner, "_savepoint", owner) if isinstance(owner, HelpfulNames) else None
+        with in_words(face._worded) if isinstance(face, Face) else nullcontext():
+            return verb(*args, **arguments)
 
     return called
 
@@ -86,7 +91,8 @@ class HelpfulNames:
         for name, verb in list(cls.__dict__.items()):
             if not isinstance(verb, FunctionType) or name.startswith("_"):
                 continue
-            if verb.__code__.co_argcount + verb.__code__.co_kwonlyargcount > 1:
+            code = verb.__code__
+            if code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & CO_VARKEYWORDS:
                 setattr(cls, name, own_arguments(verb))
 
     if not TYPE_CHECKING:  # type checkers report a name that does not exist

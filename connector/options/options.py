@@ -200,10 +200,14 @@ _INCLUSIVE = "both ends of a range are inclusive: name the next version, or the 
 _NOT_A_TEXT = "columns and their types are those of the state, so nothing is inferred or parsed"
 _ONE_FOLDER = "load() takes the folder of one snapshot; that of several lists them, and 'versionAsOf' chooses one"
 _PER_TRIGGER = "a micro-batch has whole checkpoints: 'maxCheckpointsPerTrigger' says how many"
+_WRITTEN = "it is for what is written, and a read has what is there"
+#: Options of writes that people look for in reads.
+OF_WRITES = ("types", "typesfrom", "inferredby", "ttl", "flinkversion", "maxparallelism", "compression", "drop")
 #: Options of other sources for the same, in lower case, and what is there in their place: those of Delta, Spark's
 #: change data capture, its state store, its file sources and Kafka, and Iceberg.
 ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
+        **dict.fromkeys(OF_WRITES, _WRITTEN),
         "readchangedata": "its name is 'readChangeFeed'",
         "maxfilespertrigger": _PER_TRIGGER,
         "maxbytespertrigger": _PER_TRIGGER,

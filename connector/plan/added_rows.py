@@ -141,7 +141,8 @@ class AddedTable:
             operator_state = describe_operator_state(rows.schema, spec, types, added=added)
             return cls._planned(StateInput(rows, spec, operator_state))
         own = _own_namespace(plan, spec, rows.schema)
-        keyed = describe_keyed(rows.schema, spec, headers_of(plan, rows.schema.names), types, classes, added=added, own_namespace=own)
+        headers = headers_of(plan, rows.schema.names)
+        keyed = describe_keyed(rows.schema, spec, headers, types, classes, added=added, own_namespace=own)
         given = types is not None or not {"key", *keyed.key_columns}.isdisjoint(spec.types)
         bound = (plan.key_serializer is not None and not given) or own is not None
         return cls._planned(StateInput(rows, spec, keyed, bound_key=bound))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Unpack
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.redaction import printable, redact
 
 if TYPE_CHECKING:
@@ -21,8 +22,25 @@ if TYPE_CHECKING:
     Given = LocalSavepoint | str | PathLike[str]
 
 MAX_LINES = 20
+P = ParamSpec("P")
 
 
+def asked(assertion: Callable[P, None]) -> Callable[P, None]:
+    """Let an assertion refuse wrong flags and misspelt arguments as verbs do, in words of Python."""
+
+    @wraps(assertion)
+    def called(*args: P.args, **arguments: P.kwargs) -> None:
+        __tracebackhide__ = True
+        from pyspark_savepoint.engines.face import own_arguments
+        from pyspark_savepoint.text.doors import in_words, of_open
+
+        with in_words(of_open):
+            own_arguments(assertion)(*args, **arguments)
+
+    return called
+
+
+@asked
 def assert_state(
     savepoint: Given,
     uid: str,
@@ -59,6 +77,9 @@ def assert_state(
             found=type(expected).__name__,
             remedy="a dictionary, such as {1042: 297}",
         )
+    from pyspark_savepoint.plan.operator_plan import expect_name
+
+    expect_name(state, _uid(uid))
     if not exact:
         options["keys"] = [list(key) if isinstance(key, tuple) else key for key in expected]
     table = _opened(savepoint).keyed_state(uid, state=state, **options)
@@ -75,6 +96,7 @@ def assert_state(
     _fail(f"state {state!r} of {uid!r} differs", lines)
 
 
+@asked
 def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     """Assert that a savepoint has the operators, states and types of a file.
 
@@ -93,9 +115,10 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     """
     __tracebackhide__ = True
     from pyspark_savepoint.api.schemas import differences, read_schema, schema_of
+    from pyspark_savepoint.options.paths import path_text
 
     opened = _opened(savepoint)
-    lines = differences(read_schema(Path(file)), schema_of(opened))
+    lines = differences(read_schema(Path(path_text(file))), schema_of(opened))
     _fail(
         f"the schema of {opened.path} is not that of {file}",
         lines,
@@ -103,6 +126,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     )
 
 
+@asked
 def assert_restores(
     savepoint: Given,
     job: Job | LocalSavepoint,
@@ -146,6 +170,7 @@ def assert_restores(
     _fail("Flink does not restore the savepoint", lines)
 
 
+@asked
 def assert_verdict(
     savepoint: Given,
     job: Job | LocalSavepoint,
@@ -176,6 +201,17 @@ def assert_verdict(
 
     """
     __tracebackhide__ = True
+    from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
+
+    _uid(uid)
+    verdicts = [str(one) for one in Verdict]
+    if verdict not in verdicts:
+        raise OptionError(
+            "argument 'verdict' is no verdict",
+            expected="one of those that check_restore gives",
+            found=repr(verdict),
+            remedy=did_you_mean(str(verdict), verdicts),
+        )
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
     rows: list[dict[str, Any]] = check.to_arrow().to_pylist()
     names = ("operator_uid", "operator_uid_hash", "job_operator")
@@ -186,6 +222,13 @@ def assert_verdict(
     lines = [*row["reasons"], *(f"{state['state']}: {state['verdict']}, {state['reason']}" for state in row["states"])]
     if row["verdict"] != verdict:
         _fail(f"the verdict about {uid!r} is {row['verdict']!r}, expected {verdict!r}", lines or ["no reason"])
+
+
+def _uid(uid: object) -> str:
+    """Return the uid of an operator; raise OptionError unless it is text."""
+    if not isinstance(uid, str):
+        raise OptionError("argument 'uid' names an operator", expected="a text", found=repr(uid))
+    return uid
 
 
 def _opened(savepoint: Given) -> LocalSavepoint:

@@ -27,7 +27,8 @@ BY_ROWS = {
     "update_state": "mode('append') with option 'state' (INSERT INTO)",
 }
 CREATED = re.compile(r"(?<![\w.])create\(max_parallelism=\.\.\.\)")
-OPTION = re.compile(r"\boption '(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'")
+LISTED = re.compile(r"(?:loading )?the path without options(?= lists)")
+OPTION = re.compile(r"(?<!there is no )\boption '(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'")
 CALLED = re.compile(r"\boption\('(?P<name>\w+)', (?:'(?P<value>[^']*)'|\.\.\.)\)")
 
 
@@ -53,8 +54,15 @@ def of_verbs(text: str) -> str:
     >>> of_verbs("option 'typesFrom' names the operator; read with option('includeStateWindow', 'true')")
     "option 'types_from' names the operator; read with include_state_window=True"
     """
-    text = OPTION.sub(lambda match: f"option '{_snake(match['name'])}'", text)
-    return CALLED.sub(lambda match: f"{_snake(match['name'])}={_python(match['value'])}", text)
+    text = _listed(OPTION.sub(lambda match: f"option '{_snake(match['name'])}'", text), "states()")
+    text = text.replace("name it with 'uid', 'uidHash' or 'operatorName'", "name it by its uid")
+
+    def given(match: re.Match[str]) -> str:
+        if match["name"] == "table" and match["value"]:
+            return f"{match['value']}(uid)"
+        return f"{_snake(match['name'])}={_python(match['value'])}"
+
+    return CALLED.sub(given, text)
 
 
 def of_open(text: str) -> str:
@@ -64,6 +72,16 @@ def of_open(text: str) -> str:
     'write a changed copy of it: open(path).with_operator(...).write(new_path)'
     """
     return of_verbs(text).replace("Savepoint.load(spark, path)", "open(path)").replace("df.", "rows.")
+
+
+def of_sql(text: str) -> str:
+    """Return a sentence in the words of SQL's table functions, whose arguments are named by ``=>``.
+
+    >>> of_sql("option 'keys' is 'x'; option('table', 'timers') has it; loading the path without options lists all")
+    "argument 'keys' is 'x'; table => 'timers' has it; savepoint_states(path) lists all"
+    """
+    text = _listed(re.sub(r"\boption '(?=\w+')", "argument '", text), "savepoint_states(path)")
+    return CALLED.sub(lambda match: f"{match['name']} => " + repr(match["value"] or "..."), text)
 
 
 @contextmanager
@@ -77,6 +95,12 @@ def in_words(worded: Callable[[str], str]) -> Iterator[None]:
             if isinstance(error.facts.get(name), str):
                 error.facts[name] = worded(error.facts[name])
         raise
+
+
+def _listed(text: str, listing: str) -> str:
+    """Return a sentence with what lists the states of a snapshot at a door, in place of a read without options."""
+    text = text.replace("load the path without options to see", f"{listing} shows")
+    return LISTED.sub(listing, text)
 
 
 def _snake(name: str) -> str:

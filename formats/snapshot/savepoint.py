@@ -463,8 +463,7 @@ def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundE
         "this folder is not a snapshot, but contains snapshots",
         path=filesystem.uri(path),
         found=", ".join(uris[:10]) + (f" and {len(uris) - 10} more" if len(uris) > 10 else ""),
-        remedy="give the path of one of them, or choose one with 'versionAsOf' = a checkpoint id or latest "
-        "(on the command line --as-of)",
+        remedy="give the path of one of them, or choose one: option 'versionAsOf' takes a checkpoint id or latest",
     )
 
 

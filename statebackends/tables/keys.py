@@ -152,6 +152,8 @@ def keys_of(text: str, kind: pa.DataType) -> pa.Array:
             found=text[:200],
             remedy="""for example '[1, 2]' or '["a"]'""",
         )
+    if None in wanted:
+        raise OptionError("option 'keys' has a key that is null", remedy="leave it out: Flink has no key that is null")
     try:
         # JSON can name half of a surrogate pair, "\ud83d", besides the escape that columns have for it.
         return pa.array([from_json(column_texts(value, given=True), kind, "key") for value in wanted], kind)

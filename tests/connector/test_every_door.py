@@ -22,18 +22,24 @@ import pytest
 from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
+from pyspark.sql.udtf import AnalyzeArgument
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
+from pyspark_savepoint.api.spark.catalog import ChangesFunction, analyzed, rows_of
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.insight.metrics import PREFIX
 from pyspark_savepoint.insight.surveys import Surveys
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
-from pyspark_savepoint.testing import assert_restores
+from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state, assert_verdict
 from pyspark_savepoint.write.in_place import plan_write
 from tests.connector.command_line.conftest import Ran
 from tests.connector.command_line.test_metrics import parsed
@@ -232,7 +238,7 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "the time to live of no column": (_rows("total"), "total", {"ttl": "totals"}, "totals"),
     "the type of the key": (_rows("total"), "total", {"types": {"key": "LONG"}}, BEFORE["total"]),
     "another type of the key": (_rows("total"), "total", {"types": {"key": "INT"}}, "key"),
-    "a jar that is not there": (_rows("total"), "total", {"classes": "/none.jar"}, "there is no jar or folder of class"),
+    "a jar that is not there": (_rows("total"), "total", {"classes": "/none.jar"}, "there is no jar or folder"),
     "a jar that is not there, for operator state": (
         pa.table({"value": LONGS}), "sent", {"table": "operator_state", "classes": "/none.jar"}, "there is no jar"
     ),
@@ -686,3 +692,83 @@ def test_that_there_is_nothing_to_rank_is_said_everywhere(capsys: pytest.Capture
             assert list(verb(uid).rows()) == []
         if words is not None:
             assert f"{said_of}, so no rows are shown" in said(capsys, words, SHOP, uid).err
+
+
+#: Questions of a read that no door answers, by arguments of Python, and what is wrong.
+ASKED_WRONGLY: dict[str, tuple[Options, str]] = {
+    "an operator that is not there": ({"uid": "acounts"}, "no such operator"),
+    "no operator": ({"table": "timers"}, "option 'table' needs an operator"),
+    "state of another table": ({"uid": "accounts", "table": "window_state"}, "no window_state"),
+    "no timers": ({"uid": "orders-source", "table": "timers"}, "no timers"),
+    "a flag": ({"uid": "accounts", "include_key_group": "maybe"}, "expected true or false"),
+    "a key that is null": ({"uid": "accounts", "keys": "[null]"}, "has a key that is null"),
+    "an option of writes": ({"uid": "accounts", "ttl": "true"}, "it is for what is written"),
+}
+NOT_OF_READS = {
+    "open": re.compile(r"option '[a-z]+[A-Z]|option\('|uidHash|without options|--[a-z]"),
+    "SQL": re.compile(r"option '|option\('|without options|--[a-z]|\w+\(uid\)"),
+    "data source": re.compile(r"_[a-z]+=|--[a-z]|\w+\(uid\)|=>"),
+}
+
+
+@pytest.mark.parametrize("question", list(ASKED_WRONGLY))
+def test_each_door_of_reads_has_its_own_words(question: str) -> None:
+    """The table functions and the data source raise in their own process what is raised here."""
+    options, wrong = ASKED_WRONGLY[question]
+    texts = {"path": str(SHOP), **to_options(options)}
+
+    def by_open() -> None:
+        more = dict(options)
+        pyspark_savepoint.open(SHOP).table(more.pop("table", "keyed_state"), more.pop("uid", None), **more)
+
+    def by_data_source() -> None:
+        SnapshotTable.of(SavepointReadOptions.parse(texts))
+
+    def by_sql() -> None:
+        arguments = {name: argument_of(text) for name, text in texts.items()}
+        analyzed("savepoint_state", arguments, {})
+
+    for door, ask in {"open": by_open, "SQL": by_sql, "data source": by_data_source}.items():
+        with pytest.raises(SavepointError, match=wrong.replace("option", r"(?:option|argument)")) as raised:
+            ask()
+        assert NOT_OF_READS[door].findall(str(raised.value)) == [], door
+
+
+def argument_of(text: str | None) -> AnalyzeArgument:
+    """A constant of a query."""
+    return AnalyzeArgument(StringType(), text, isTable=False, isConstantExpression=True)
+
+
+def test_arguments_of_table_functions_are_not_null() -> None:
+    none, path = argument_of(None), argument_of(str(SHOP))
+    with pytest.raises(SavepointError, match=r"argument 'path' of savepoint_state\(\) is NULL"):
+        analyzed("savepoint_state", {"path": none}, {})
+    with pytest.raises(SavepointError, match=r"argument 'start' of savepoint_changes\(\) is NULL"):
+        ChangesFunction.analyze(path, argument_of("accounts"), none)
+    with pytest.raises(SavepointError, match="a version is a checkpoint id"):
+        ChangesFunction.analyze(path, argument_of("accounts"), argument_of("x"))
+    with pytest.raises(SavepointError, match="a path must be a string"):
+        list(rows_of(None, "states"))  # type: ignore[arg-type]
+
+
+WRONG_ASSERTIONS: list[tuple[Callable[[], None], str]] = [
+    (lambda: assert_state(SHOP, "acounts", "total", {1: 1}), r"states\(\) lists all operators"),
+    (lambda: assert_state(SHOP, "accounts", None, {1: 1}), "a state must be given by its name"),  # type: ignore[arg-type]
+    (lambda: assert_state(SHOP, "orders-per-minute", "window-contents", {}), r"window_state\(uid\) has it"),
+    (lambda: assert_state(SHOP, "accounts", "total", {}, exact="x"), "is true or false"),  # type: ignore[arg-type]
+    (lambda: assert_schema(SHOP, None), "a path must be a string"),  # type: ignore[arg-type]
+    (lambda: assert_restores(SHOP, job_of(), flink_version=1.20), "must be given as text"),  # type: ignore[arg-type]
+    (
+        lambda: assert_restores(SHOP, job_of(), allow_non_restored_state="x"),  # type: ignore[arg-type]
+        "is true or false",
+    ),
+    (lambda: assert_verdict(SHOP, job_of(), "accounts", "okay"), "is no verdict"),
+    (lambda: assert_verdict(SHOP, job_of(), None, "fails"), "names an operator"),  # type: ignore[arg-type]
+]
+
+
+def test_assertions_refuse_what_they_cannot_ask() -> None:
+    for assertion, wrong in WRONG_ASSERTIONS:
+        with pytest.raises(SavepointError, match=wrong) as raised:
+            assertion()
+        assert NOT_OF_READS["open"].findall(str(raised.value)) == []

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from os import PathLike
@@ -46,7 +47,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, readable_snapshots
 from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import DROP_CARRYOVERS, SavepointReadOptions
-from pyspark_savepoint.options.paths import located, reached
+from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.schema import spark_schema
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 from pyspark_savepoint.statebackends.catalog.statements import (
@@ -58,6 +59,7 @@ from pyspark_savepoint.statebackends.catalog.statements import (
     name_tables,
     quoted,
 )
+from pyspark_savepoint.text.doors import in_words, of_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,12 +142,10 @@ def rows_of(path: str, table: str) -> Iterator[tuple[Any, ...]]:
     from pyspark_savepoint.statebackends.model.request import TableRequest
     from pyspark_savepoint.statebackends.open_table import open_table
 
-    try:
-        for partition in open_table(TableRequest(path, table=table)).partitions(1):
+    with plainly():
+        for partition in open_table(TableRequest(snapshot_path(path), table=table)).partitions(1):
             for batch in partition.batches():
                 yield from as_tuples(batch)
-    except SavepointError as error:
-        raise error.with_traceback(None) from None
 
 
 def as_tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -204,11 +204,13 @@ class ChangesFunction(OfState):
     ) -> AnalyzeResult:
         """Return the columns of the changes that the arguments choose."""
         name = "savepoint_changes"
-        ends = constants(name, {"start": start, "end": end})
-        modes = [option for option in options if option.casefold() == "deduplicationmode"]
-        mode = constants(name, {option: options.pop(option) for option in modes})
-        start_at, end_at = _end(ends.get("start", 0)), _end(ends.get("end", LATEST))
-        feed = feed_options(start_at, end_at, str(next(iter(mode.values()), DROP_CARRYOVERS)))
+        with plainly():
+            ends = constants(name, {"start": start, "end": end})
+            _expect(name, ends, "start", "the version before the changes, such as 3")
+            modes = [option for option in options if option.casefold() == "deduplicationmode"]
+            mode = constants(name, {option: options.pop(option) for option in modes})
+            start_at, end_at = _end(ends["start"]), _end(ends.get("end", LATEST))
+            feed = feed_options(start_at, end_at, str(next(iter(mode.values()), DROP_CARRYOVERS)))
         return analyzed(name, {"path": path, "uid": uid, **options}, feed)
 
     def eval(self, path: str, uid: str | None, start: Any, end: Any = None, **options: Any) -> Iterator[Any]:
@@ -242,8 +244,10 @@ def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dic
 
 def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: Mapping[str, Any]) -> Analyzed:
     """Open the table of a call, without reading its state."""
-    try:
-        texts = to_options({**constants(name, arguments), **feed})
+    with plainly():
+        given = constants(name, arguments)
+        _expect(name, given, "path", "a text, such as '/savepoints/savepoint-2f1a3c'")
+        texts = to_options({**given, **feed})
         table = SnapshotTable.of(SavepointReadOptions.parse(texts))
         _refuse_large(name, table, texts)
         schema = spark_schema(table.schema)
@@ -254,8 +258,22 @@ def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: M
                 "savepoint OPTIONS (path '...', uid '...')",
             )
         return Analyzed(schema=schema, table=table)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Raise errors of this package in the words of SQL, without the frames that they came through."""
+    try:
+        with in_words(of_sql):
+            yield
     except SavepointError as error:
         raise error.with_traceback(None) from None
+
+
+def _expect(name: str, given: Mapping[str, Any], argument: str, what: str) -> None:
+    """Raise OptionError for an argument that is NULL."""
+    if argument not in given:
+        raise OptionError(f"argument {argument!r} of {name}() is NULL", expected=what)
 
 
 def _refuse_large(name: str, table: SnapshotTable, texts: Mapping[str, str]) -> None:
