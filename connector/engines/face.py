@@ -75,11 +75,16 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
                     found=f"{type_name(value)}: {value!r}",
                 )
         owner = args[0] if args else None
-        face = getattr(owner, "_savepoint", owner) if isinstance(owner, HelpfulNames) else None
-        with in_words(face._worded) if isinstance(face, Face) else nullcontext():
+        face = owner if isinstance(owner, Face) else vars(owner).get("_savepoint") if has_verbs(owner) else None
+        with in_words(face._worded) if face is not None else nullcontext():
             return verb(*args, **arguments)
 
     return called
+
+
+def has_verbs(owner: object) -> bool:
+    """Return whether verbs are those of this object, and not functions."""
+    return isinstance(owner, HelpfulNames)
 
 
 class HelpfulNames:
