@@ -684,9 +684,9 @@ def test_what_is_wrong_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]
 def test_that_there_is_nothing_to_rank_is_said_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     savepoint = pyspark_savepoint.open(SHOP)
     for verb, words, uid, said_of in (
-        (savepoint.heaviest_keys, "heaviest", "warehouse-export", "has no keyed state"),
-        (savepoint.ttl_ages, None, "warehouse-export", "has no keyed state"),
-        (savepoint.sizes, "sizes", "orders-parser", "has no state"),
+        (savepoint.inspect.heaviest_keys, "heaviest", "warehouse-export", "has no keyed state"),
+        (savepoint.inspect.ttl_ages, None, "warehouse-export", "has no keyed state"),
+        (savepoint.inspect.sizes, "sizes", "orders-parser", "has no state"),
     ):
         with pytest.warns(UserWarning, match=rf"operator {uid} .* {said_of}, so no rows are shown"):
             assert list(verb(uid).rows()) == []
