@@ -320,10 +320,14 @@ class EvolvedOperator:
         return placed.mapped(merged, function.schema)
 
 
+def is_keyless(change: OperatorChange) -> bool:
+    """Return whether an operator of NEW has no key."""
+    return change.new is not None and bool(change.new.states) and not change.new.key
+
+
 def is_single(change: OperatorChange) -> bool:
     """Return whether an operator of NEW has no key any more, so that Flink gives it max parallelism 1."""
-    keyless = change.new is not None and bool(change.new.states) and not change.new.key
-    return keyless and (change.old is None or bool(change.old.key))
+    return is_keyless(change) and (change.old is None or bool(change.old.key))
 
 
 @dataclass(frozen=True)
@@ -401,6 +405,8 @@ class EvolvedSavepoint:
     view_bits: Mapping[tuple[str, str], int]
     slices: Mapping[str, Slices]
     now: int
+    #: NEW's release gives all operators without a key max parallelism 1; Flink 1.16 not all of them.
+    keyless_is_single: bool = True
 
     def evolved(self) -> SavepointPlan:
         """Return the plan of the savepoint from which NEW goes on; nothing is read but headers."""
@@ -411,6 +417,7 @@ class EvolvedSavepoint:
         #: Operators of NEW, by their uids there.
         known: dict[str, tuple[OperatorPlan, OperatorChange]] = {}
         new: list[OperatorPlan] = []
+        narrowed = False
         for one in with_own_names(self.evolution).operators:
             change = self._with_bits(one)
             if change.new is None:
@@ -424,6 +431,9 @@ class EvolvedSavepoint:
                     new.append(made)
                     known[change.new.uid] = made, change
                 continue
+            if self.keyless_is_single and is_keyless(change) and operator.max_parallelism != 1:
+                single = rehashed(with_states(operator), 1, None)
+                plan, operator, narrowed = plan.with_changed(operator, single), single, True
             evolved = operator
             if not change.new.of_connector and (change.verdict is not Verdict.AS_IS or _renames(change)):
                 evolved = self._evolved(operator, change)
@@ -432,7 +442,7 @@ class EvolvedSavepoint:
             known[change.new.uid] = evolved, change
             if change.moves:
                 moved.append((evolved, identifier_of(change.new.uid)))
-        if any(is_single(one) and one.old is not None for one in self.evolution.operators):
+        if narrowed or any(is_single(one) and one.old is not None for one in self.evolution.operators):
             # Operators behind it get max parallelism 1 as well; Flink needs nothing of those without state.
             plan = plan.without(*(one for one in plan.operators if one.base is not None and not has_state(one)))
         return _moved(plan, moved).with_new(*new)

@@ -117,8 +117,12 @@ class Plan:
     @property
     def says_time_to_live(self) -> bool:
         """Whether the plan says how long state lives; before Flink 1.18 that is a setting of the job alone."""
+        return self.is_since(1, 18)
+
+    def is_since(self, major: int, minor: int) -> bool:
+        """Return whether the plan was compiled by a release, or a newer one, or does not say by which."""
         release = re.match(r"(\d+)\.(\d+)", self.flink_version)
-        return release is None or (int(release[1]), int(release[2])) >= (1, 18)
+        return release is None or (int(release[1]), int(release[2])) >= (major, minor)
 
     def with_time_to_live(self) -> Plan:
         """Return the plan of a job whose settings let its state expire, after some time."""

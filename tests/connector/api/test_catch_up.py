@@ -52,8 +52,9 @@ def test_the_same_result_needs_nothing() -> None:
     assert changes("count", "count") == []
 
 
-def test_what_does_not_follow_is_refused() -> None:
-    folder = folder_of("2.3.0", "window-sum-added")
+@pytest.mark.parametrize("name", ["window-sum-added", "gap-window-sum-removed"])
+def test_what_does_not_follow_is_refused(name: str) -> None:
+    folder = folder_of("2.3.0", name)
     sp = pyspark_savepoint.open(folder / "before")
     with pytest.raises(UnsupportedStateError, match="does not follow from the state"):
         sp.catch_up(folder / "before", folder / "old.json", folder / "old.json")

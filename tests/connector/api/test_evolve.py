@@ -216,3 +216,16 @@ def test_the_report_is_that_of_one_savepoint(tmp_path: Path) -> None:
     for other in (before, pyspark_savepoint.open(tmp_path / "new"), new.with_max_parallelism(32)):
         with pytest.raises(OptionError, match="not made by evolve"):
             _ = other.evolution
+
+
+@pytest.mark.parametrize(("release", "expected"), [("2.3", 1), ("1.16", 128)])
+def test_an_operator_without_a_key_gets_the_max_parallelism_that_the_release_gives_it(
+    release: str, expected: int, tmp_path: Path
+) -> None:
+    """Flink 1.16 gives some of them that of the job, newer releases 1."""
+    folder = folder_of("2.3.0", "keys-gone")
+    plan = json.loads((folder / "new.json").read_text("utf-8"))
+    wide = pyspark_savepoint.open(folder / "golden").with_max_parallelism(128).write(tmp_path / "wide")
+    new = wide.evolve(plan, {**plan, "flinkVersion": release}).write(tmp_path / "new")
+    assert new.plan.operator("6_group-aggregate").max_parallelism == expected
+    assert keyed_rows(new) == keyed_rows(wide)

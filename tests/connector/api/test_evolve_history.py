@@ -151,6 +151,40 @@ def test_history_that_nothing_needs_is_refused(tmp_path: Path) -> None:
         evolved("2.3.0", "count and sum", "count", {"orders": orders()}, tmp_path / "new")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            ("time-to-live", "new.json", "golden"),
+            ("distinct-sum-added", "new.json"),
+            "its old state has a time to live, so that rows of the history may have expired",
+        ),
+        (
+            ("gap-window-sum-removed", "new.json", "golden"),
+            ("gap-window-sum-removed", "old.json"),
+            "what is added to its state is not computed from history here",
+        ),
+        (
+            ("sum-added", "old.json", "before"),
+            ("gap-window-sum-removed", "new.json"),
+            "its whole state is not computed from history here",
+        ),
+        (
+            ("sum-added", "old.json", "before"),
+            ("growing-top-2-to-4", "new.json"),
+            "its rows come through node 6 GroupAggregate",
+        ),
+    ],
+    ids=["time to live", "added to windows with a gap", "windows with a gap", "through an aggregate"],
+)
+def test_what_history_cannot_give_is_refused(old: tuple[str, str, str], new: tuple[str, str], reason: str) -> None:
+    before, plan = folder_of("2.3.0", old[0]), folder_of("2.3.0", new[0]) / new[1]
+    with pytest.raises(OptionError) as raised:
+        pyspark_savepoint.open(before / old[2]).evolve(before / old[1], plan, backfill={"orders": orders()})
+    assert reason in str(raised.value)
+    assert "the rows of its own input" in str(raised.value)
+
+
 MINUTE = 60_000
 
 
