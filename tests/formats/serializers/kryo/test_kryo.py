@@ -23,9 +23,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
-from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+from pyspark_savepoint.formats.serializers.composite.optional_map import Entry, Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.described.serializer import Frame, KryoSerializer, OpaqueKryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer, OpaqueKryoSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.variant import VARIANT
@@ -47,12 +47,12 @@ def utf(text: str) -> bytes:
     return len(text).to_bytes(2, "big") + text.encode()
 
 
-def registration(name: str, kind: int = 0) -> Frame:
+def registration(name: str, kind: int = 0) -> Entry:
     serializer = utf("com.x.Serializer") if kind == 1 else b"\xac\xed\0\5" if kind == 2 else b""
     return name, utf(name), utf(name) + kind.to_bytes(4, "big") + serializer
 
 
-def kryo(type_class: str, *registrations: Frame, **defaults: tuple[Frame, ...]) -> TypeSerializer:
+def kryo(type_class: str, *registrations: Entry, **defaults: tuple[Entry, ...]) -> TypeSerializer:
     """Return the serializer read from the bytes of its snapshot."""
     frames = (registration(type_class), *registrations)
     view = DataOutputView()
