@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.insight.evolved_states import EvolutionReport
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
+NO_PLAN = "Of a job that ran without a plan the changes are not known: run the new query once, into a new sink"
 #: How many problems one error names.
 NAMED = 5
 
@@ -205,7 +206,7 @@ class Evolutions(Face[R, T]):
             with refusing(argument):
                 shapes = shapes_of(plan)
                 result = sink_result(plan, sink, argument)
-            check_belongs(shapes, snapshot)
+            check_belongs(shapes, snapshot, argument, NO_PLAN)
             sides.append((result, savepoint.plan))
         table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
         return table

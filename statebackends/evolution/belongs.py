@@ -13,6 +13,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Operato
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
 MAX_NAMED = 5
+WITH_EXPLAIN = "Of a job that ran without a plan, give what EXPLAIN JSON_EXECUTION_PLAN prints for its statements too"
 #: What OVER keeps to remove keys, where the job has a time to live.
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
@@ -43,8 +44,16 @@ def notes_of_over(shapes: Shapes, savepoint: Snapshot, new: Plan) -> Iterator[st
             yield f"the state of {uid} has no time to live: Flink 1 does not restore it with table.exec.state.ttl"
 
 
-def check_belongs(shapes: Shapes, savepoint: Snapshot, argument: str = "old_plan") -> None:
-    """Raise OptionError unless every operator with state is an operator of the plan, with the states it expects."""
+def check_belongs(
+    shapes: Shapes,
+    savepoint: Snapshot,
+    argument: str = "old_plan",
+    without_plan: str = f"{WITH_EXPLAIN}: 'old_explain'",
+) -> None:
+    """Raise OptionError unless every operator with state is an operator of the plan, with the states it expects.
+
+    ``without_plan``: what to do about a job that ran without one.
+    """
     differences = list(_differences(shapes, savepoint))
     if differences:
         more = len(differences) - MAX_NAMED
@@ -53,8 +62,7 @@ def check_belongs(shapes: Shapes, savepoint: Snapshot, argument: str = "old_plan
             f"argument '{argument}' is not the plan of this savepoint",
             found=shown,
             expected="the plan from which the job ran that wrote it: its ids and types are those of the operators",
-            remedy="give that plan; plans that are compiled again have other ids. Of a job that ran without a plan, "
-            "give what EXPLAIN JSON_EXECUTION_PLAN prints for its statements too: 'old_explain'",
+            remedy=f"give that plan; plans that are compiled again have other ids. {without_plan}",
         )
 
 

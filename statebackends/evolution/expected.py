@@ -23,6 +23,16 @@ SOURCES = ("table-source-scan", "data-stream-scan", "legacy-table-source-scan")
 #: Nodes that are a rank, whose name their operator has.
 RANKS = {"limit": "rank", "sort-limit": "rank"}
 ASYNC = "table.exec.async-state.enabled"
+#: Why the state of a node is not known, where that can be said.
+WHY_UNKNOWN = {
+    "lookup-join": "it looks rows up asynchronously, or keeps what it found: requests and rows in forms of its own",
+    "delta-join": "it looks rows up in both tables, and keeps requests and a cache in forms of its own",
+    "multi-join": "it keeps rows of all its inputs in forms of its own",
+    "process-table-function": "its state is that of the user's function",
+    "python-group-aggregate": "its state is that of functions in Python",
+    "python-over-aggregate": "its state is that of functions in Python",
+    "python-group-window-aggregate": "its state is that of functions in Python",
+}
 
 
 def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
@@ -37,8 +47,11 @@ def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
     shape = OperatorShape(node.id, name, node.uid(name), node.description)
     function = KINDS.get(node.kind)
     configuration = node.attributes.get("configuration") or {}
-    if function is None or node.version != 1 or str(configuration.get(ASYNC, "false")).lower() == "true":
-        return (replace(shape, known=False, notes=(f"a node of type {node.type} is not known",)),)
+    is_async = str(configuration.get(ASYNC, "false")).lower() == "true"
+    if function is None or node.version != 1 or is_async:
+        why = f"{ASYNC} lets it keep state in another form" if is_async else WHY_UNKNOWN.get(node.kind)
+        note = f"a node of type {node.type} is not known" + (f": {why}" if why else "")
+        return (replace(shape, known=False, notes=(note,)),)
     try:
         shape = function(plan, node, shape)
     except UnsupportedStateError as error:

@@ -65,5 +65,14 @@ def test_another_sink_and_another_plan_are_refused() -> None:
     sp = pyspark_savepoint.open(before)
     with pytest.raises(OptionError, match="must name a sink"):
         sp.catch_up(golden, old, new, sink="other")
-    with pytest.raises(OptionError, match="plan"):
+    with pytest.raises(OptionError, match="'old_plan' is not the plan of this savepoint"):
         sp.catch_up(golden, new, new)
+    with pytest.raises(OptionError, match="'new_plan' is not the plan of this savepoint"):
+        sp.catch_up(golden, old, old)
+
+
+def test_a_job_without_a_plan_is_refused() -> None:
+    folder = recorded() / "1.20.5" / "planless-mini-batch"
+    sp = pyspark_savepoint.open(folder / "before")
+    with pytest.raises(OptionError, match="the changes are not known: run the new query once"):
+        sp.catch_up(folder / "before", folder / "old.json", folder / "old.json")

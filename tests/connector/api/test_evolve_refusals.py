@@ -22,8 +22,12 @@ def node(plan: Plan) -> Plan:
     return next(one for one in plan["nodes"] if "group-aggregate" in one["type"])
 
 
-def of_type(kind: str) -> Callable[[Plan], None]:
-    return lambda plan: node(plan).update(type=f"stream-exec-{kind}")
+def of_type(kind: str, **more: Any) -> Callable[[Plan], None]:
+    return lambda plan: node(plan).update(type=f"stream-exec-{kind}", **more)
+
+
+def asynchronous(plan: Plan) -> None:
+    node(plan).setdefault("configuration", {})["table.exec.async-state.enabled"] = "true"
 
 
 def own_function(plan: Plan) -> None:
@@ -49,11 +53,14 @@ def other_ids(plan: Plan) -> None:
         (NEW, of_type("group-aggregate_9"), UnsupportedStateError, "stream-exec-group-aggregate_9 is not known"),
         (NEW, of_type("python-group-aggregate_1"), UnsupportedStateError, "python-group-aggregate_1 is not known"),
         (NEW, of_type("process-table-function_1"), UnsupportedStateError, "process-table-function_1 is not known"),
+        (NEW, of_type("delta-join_1"), UnsupportedStateError, "it looks rows up in both tables"),
+        (NEW, of_type("lookup-join_1", asyncOptions={"capacity": 10}), UnsupportedStateError, "asynchronously"),
+        (NEW, asynchronous, UnsupportedStateError, "table.exec.async-state.enabled lets it keep state in another form"),
         (NEW, own_function, UnsupportedStateError, "the accumulator of com.shop.MyAggregate"),
     ],
     ids=[
         "compiled again", "a node cut", "an edge cut", "edited", "another version", "Python", "table function",
-        "own function",
+        "delta join", "asynchronous lookups", "asynchronous state", "own function",
     ],
 )  # fmt: skip
 def test_plans(which: str, change: Callable[[Plan], object], error: type[SavepointError], message: str) -> None:
