@@ -30,7 +30,7 @@ COPIERS = 8
 #: Bytes of the files that are copied at a time through this process, if they are as large as the largest.
 COPIED = 64 << 20
 #: Copies of a store at a time, which do not pass this process.
-HOLDERS = 32
+HOLDERS = 64
 #: Copies files into the folder of a write, and returns the sizes of those that it has not read.
 Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
 

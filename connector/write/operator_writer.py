@@ -213,14 +213,8 @@ def open_fragment(staging: Staging, part: str) -> Snapshot:
     """Open a written fragment as a snapshot."""
     filesystem = staging.filesystem
     path = posixpath.join(staging.pending, part)
-    file = filesystem.open_input(path)
-    try:
-        data = bytearray(file.size)
-        file.read_into(0, data)
-    finally:
-        file.close()
     folder = posixpath.dirname(staging.state_path("_"))
-    metadata = read_metadata(memoryview(data), path)
+    metadata = read_metadata(memoryview(staging.part_data(part)), path)
     kept = staging.here().kept
     if kept is not None:
         kept.update(metadata.checksums or {})

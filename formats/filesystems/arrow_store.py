@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pyarrow import fs as arrow_fs
@@ -117,6 +118,10 @@ class ArrowStore:
         with refusing(self.uri + path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.prefix + path)
 
+    def deletion(self, path: str) -> Callable[[], None]:
+        """Return what deletes the folder and its content if it exists."""
+        return partial(self.delete_directory, path)
+
     def delete_empty_directory(self, path: str) -> None:
         """Delete the folder if it exists and is empty."""
         with contextlib.suppress(*CLIENT_ERRORS):
@@ -161,6 +166,9 @@ class ArrowStore:
     def honours(self, path: str, replacing: bool) -> bool:
         """Say that there are no conditions."""
         raise NotImplementedError(self.why)
+
+    def try_conditions(self, path: str, replacing: bool) -> None:
+        """Do nothing: there are no conditions."""
 
     def put_unseen(self, path: str, data: bytes) -> None:
         """Write a file whatever is there; UncertainOutcomeError after an error."""

@@ -23,7 +23,7 @@ import re
 import stat
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -439,6 +439,10 @@ class RemoteFileSystem:
         """Delete the folder and its content if it exists."""
         self.store.delete_directory(path)
 
+    def deletion(self, path: str) -> Callable[[], None]:
+        """Return what deletes the folder: the files that an object store has in it now."""
+        return self.store.deletion(path)
+
     def delete_empty_directory(self, path: str) -> None:
         """Delete the folder if it exists and is empty."""
         self.store.delete_empty_directory(path)
@@ -510,6 +514,10 @@ class RemoteFileSystem:
         else:
             self._warn_of_last(path, "the store ignores the conditions of requests, If-Match and If-None-Match")
         return True
+
+    def try_conditions(self, probe: str, replacing: bool) -> None:
+        """Try once whether the store compares versions, with a new file of this write."""
+        self.store.try_conditions(probe, replacing)
 
     @property
     def retry_seconds(self) -> float:

@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count, repeat
 from typing import Any, NoReturn, TypeVar
 
@@ -282,12 +283,16 @@ class ObjectStore:
 
     def delete_directory(self, path: str) -> None:
         """Delete all files below a folder."""
+        self.deletion(path)()
+
+    def deletion(self, path: str) -> Callable[[], None]:
+        """List the files below a folder, and return what deletes them."""
         prefix = path.strip("/")
         try:
             names = self._ask(path, lambda client: self._listing(client, path).below(prefix), inner=True)
         except SavepointError as error:
             refuse(error, self.uri + path)
-        self.delete_files(["/" + name for name in names])
+        return partial(self.delete_files, ["/" + name for name in names])
 
     def delete_empty_directory(self, path: str) -> None:
         """Do nothing: a folder without files is not there."""
@@ -381,22 +386,33 @@ class ObjectStore:
         had. Raise an error if there is no clear answer, NotImplementedError if the store has no conditional writes.
         """
         if replacing not in self.honoured:
-            over = Published(b"", NEVER) if replacing else None
             end = time.monotonic() + self.retry_seconds
             for pause in chain(PROBE_PAUSES, repeat(PROBE_PAUSES[-1])):
                 last = time.monotonic() >= end and pause == PROBE_PAUSES[-1]
                 try:
-                    self.put(path, b"", over)
-                    self.honoured[replacing] = False
-                    break
-                except ConcurrentWriteError:
-                    self.honoured[replacing] = True
+                    self.honoured[replacing] = self._refuses(path, replacing)
                     break
                 except (StoreBusyError, UncertainOutcomeError):
                     if last:
                         raise
                     time.sleep(pause)
         return self.honoured[replacing]
+
+    def try_conditions(self, path: str, replacing: bool) -> None:
+        """Try once what :meth:`honours` tells, with a new object of this write; an error leaves it to that."""
+        if replacing in self.honoured:
+            return
+        with contextlib.suppress(SavepointError, NotImplementedError):
+            self.put(path, b"", None)
+            self.honoured[replacing] = self._refuses(path, replacing)
+
+    def _refuses(self, path: str, replacing: bool) -> bool:
+        """Return whether the store refuses to put over an empty object that exists, which the condition forbids."""
+        try:
+            self.put(path, b"", Published(b"", NEVER) if replacing else None)
+        except ConcurrentWriteError:
+            return True
+        return False
 
     @property
     def retry_seconds(self) -> float:

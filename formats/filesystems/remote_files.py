@@ -169,6 +169,8 @@ class RemoteInputFile:
         self._closed = False
         self._last = -1
         self._is_all = opening.is_all
+        #: Where the reader will probably stop; -1 if it did not say so.
+        self._stop = opening.start + opening.count if opening.count and not opening.end else -1
         self._ahead = MIN_READ
 
     @property
@@ -202,7 +204,7 @@ class RemoteInputFile:
             known.copy(position, target[position - start : last - start])
             position = last
         self._last = stop
-        if goes_on:
+        if goes_on and stop != self._stop:
             self._fetch_ahead(stop, len(target))
 
     def expect(self, start: int, count: int) -> None:

@@ -130,6 +130,12 @@ def kept_for_verb(key: object, found: Callable[[], T]) -> T:
     return known
 
 
+def known_to_verb(key: object) -> Any:
+    """Return what the running verb keeps under a key; None if there is nothing."""
+    verb = _RUNNING.get()
+    return None if verb is None else verb.found.get(key)
+
+
 def failing() -> Failing:
     """Return for how long requests of the running verb have failed; of this request alone, if there is no verb."""
     verb = _RUNNING.get()

@@ -15,7 +15,8 @@ import secrets
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import (
@@ -160,6 +161,10 @@ class LocalOutputs:
                 if error.errno != errno.ENOTEMPTY or attempt == DELETIONS - 1:
                     refuse(error, path)
 
+    def deletion(self, path: str) -> Callable[[], None]:
+        """Return what deletes the folder and its content if it exists."""
+        return partial(self.delete_directory, path)
+
     def delete_empty_directory(self, path: str) -> None:
         """Delete the folder if it exists and is empty."""
         with contextlib.suppress(OSError):
@@ -249,6 +254,9 @@ class LocalOutputs:
     def lacks_conditions(self, path: str, probe: str, replacing: bool) -> bool:
         """Return False: the lock and exclusive names separate writers."""
         return False
+
+    def try_conditions(self, probe: str, replacing: bool) -> None:
+        """Do nothing: there is nothing to try."""
 
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:

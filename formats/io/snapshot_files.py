@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -203,6 +204,10 @@ class SnapshotFileSystem(Protocol):
         """Delete the folder and its content if it exists."""
         ...
 
+    def deletion(self, path: str) -> Callable[[], None]:
+        """Return what deletes the folder if it exists; a store looks now what is in it, and deletes that."""
+        ...
+
     def delete_empty_directory(self, path: str) -> None:
         """Delete the folder if it exists and is empty."""
         ...
@@ -260,6 +265,10 @@ class SnapshotFileSystem(Protocol):
         ``path`` is the file to publish, ``replacing`` whether there is one before it; ``probe`` is an empty file of
         this write, with which the conditions are tried.
         """
+        ...
+
+    def try_conditions(self, probe: str, replacing: bool) -> None:
+        """Find out ahead what :meth:`lacks_conditions` will ask a store, without errors; ``probe`` is a new file."""
         ...
 
     def lock(self, directory: str) -> AbstractContextManager[None]:

@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 import xxhash
 
 from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.io.one_verb import kept_for_verb
+from pyspark_savepoint.formats.io.one_verb import kept_for_verb, known_to_verb
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 
 # The job manager holds a metadata file in one Java array, so none can be larger.
 MAX_METADATA_BYTES = MAX_PUBLISHED
 METADATA = "_metadata"
+PUBLISHED = "published"
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
 MAX_KEPT_METADATA = 1 << 24
 #: Files of this machine that are kept: the snapshots that a verb compares are opened again for each operator.
@@ -108,6 +109,9 @@ def load(
 
 def _load_or_miss(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata | StateFileNotFoundError:
     uri = filesystem.uri(metadata_path)
+    published = known_to_verb((PUBLISHED, uri))
+    if published is not None:
+        return _of_published(uri, published)
     kept = _KEPT.get(uri)
     if kept is not None and kept_for_verb(("read", uri), lambda: False):
         return kept[1]
@@ -171,6 +175,15 @@ def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMeta
         raise StateFileNotFoundError("a file of the snapshot is missing", path=uri)
     if kept is not None and published is kept[0]:
         return kept[1]
+    return _of_published(uri, published)
+
+
+def keep_published(uri: str, published: Published) -> None:
+    """Keep what the running verb has published, and read back, for its next opening of the snapshot."""
+    kept_for_verb((PUBLISHED, uri), lambda: published)
+
+
+def _of_published(uri: str, published: Published) -> ReadMetadata:
     read = _parsed(published.data, uri, published.modified)
     e_tag = dict(published.version).get("e_tag")
     if e_tag is not None:

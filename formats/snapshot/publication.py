@@ -4,6 +4,7 @@
 
     <savepoint>/.pending-<token>/             intermediate files of one write; deleted at its end, even if it fails
     <savepoint>/.pending-<token>/*.checksums  checksums of a file of state whose task has no message for the commit
+    <savepoint>/.pending-<token>/conditions   in object stores: empty, to try whether they compare versions
     <savepoint>/.pending-<token>/publishing   in object stores: a request to write ``_metadata`` may be in progress
     <savepoint>/<token>-<name>                a file of state, moved here when all of them are complete
     <savepoint>/_metadata                     published if it still has the version at the beginning of the write
@@ -22,12 +23,13 @@ file that it would reference. Files that cannot be deleted cause a warning; ``va
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import posixpath
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -41,7 +43,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.byte_source import ChecksummedOutput
-from pyspark_savepoint.formats.io.one_verb import look_again
+from pyspark_savepoint.formats.io.one_verb import in_context, look_again
 from pyspark_savepoint.formats.io.snapshot_files import (
     FileInfo,
     InputFile,
@@ -67,11 +69,14 @@ from pyspark_savepoint.formats.snapshot.leftovers import (
     some_of,
     warn_of_leftovers,
 )
+from pyspark_savepoint.formats.snapshot.metadata_reading import keep_published
 from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
 PUBLISHING = "publishing"
+#: An empty file with which the conditions of a store are tried.
+PROBE = "conditions"
 #: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 LONGEST_PAUSE = 10.0
@@ -178,13 +183,16 @@ class Staging:
     def _kept_checksums(self, name: str) -> FileChecksums:
         if self.kept is not None and name in self.kept:
             return self.kept[name]
-        file = self.filesystem.open_input(self._checksums_path(name))
+        return FileChecksums.from_bytes(self._content(self._checksums_path(name)))
+
+    def _content(self, path: str) -> bytes:
+        file = self.filesystem.open_input(path)
         try:
             data = bytearray(file.size)
             file.read_into(0, data)
         finally:
             file.close()
-        return FileChecksums.from_bytes(bytes(data))
+        return bytes(data)
 
     def work_path(self, name: str) -> str:
         """Return the path of an intermediate file of this write."""
@@ -210,29 +218,45 @@ class Staging:
         if self.near is None or not self.near.delete(name):
             self.filesystem.delete_file(self.work_path(name))
 
+    @property
+    def is_here(self) -> bool:
+        """Return whether this process, and no other, commits the write and its parts."""
+        return self.kept is not None and self.kept is _KNOWN.get(self.token)
+
+    def hold_part(self, data: bytes) -> None:
+        """Keep the metadata of this part for :meth:`part_data`."""
+        _PARTS.setdefault(self.token, {})[self.part] = data
+
+    def part_data(self, part: str) -> bytes:
+        """Return the metadata of a finished part, which this process holds, or another has written."""
+        held = _PARTS.get(self.token, {}).pop(part, None)
+        return self._content(posixpath.join(self.pending, part)) if held is None else held
+
     def rename_state(self, written: str, name: str) -> None:
         """Give a finished file of state, and its checksums, another name."""
         if written != name:
             self.filesystem.move(self.state_path(written), self.state_path(name))
             self.filesystem.move(self._checksums_path(written), self._checksums_path(name))
 
-    def adopt(self, names: Collection[str], sizes: Mapping[str, int] = NO_SIZES) -> None:
+    def adopt(self, names: Collection[str]) -> None:
         """Move finished files of state to their final folder: the savepoint, or the pending folder of a part.
 
-        Object stores have them there already: they are listed, because an answer to an upload alone is not believed.
-        ``sizes`` are those of files whose checksums are not known.
+        Object stores have them there already.
         """
         if self.filesystem.renames:
             target = self.pending if self.part else self.directory
             for name in names:
                 self.filesystem.move(self.state_path(name), posixpath.join(target, name))
-        elif not self.part:
-            self._expect(names, sizes)
 
-    def _expect(self, names: Collection[str], sizes: Mapping[str, int]) -> None:
-        """Raise OutputError if a finished file is not in the store, completely, although it said that it has it."""
+    def expect(self, names: Collection[str], sizes: Mapping[str, int]) -> list[FileInfo]:
+        """Return the entries of the savepoint's folder in an object store, with all files of state of this write.
+
+        They are listed, because an answer to an upload alone is not believed. ``sizes`` are those of files whose
+        checksums are not known. Raise OutputError if a finished file is not there, completely.
+        """
         known = {**{name: one.size for name, one in (self.kept or {}).items()}, **sizes}
-        listed = {entry.name: entry.size for entry in entries_of(self.filesystem, self.directory)}
+        entries = entries_of(self.filesystem, self.directory)
+        listed = {entry.name: entry.size for entry in entries}
         for name in names:
             size = listed.get(name)
             if size is None or size != known.get(name, size):
@@ -245,17 +269,14 @@ class Staging:
                     remedy="nothing was published: write again; if it happens again, the store does not keep what it "
                     "says",
                 )
+        return entries
 
     def discard(self, keep: Collection[str] = ()) -> None:
         """Delete all files of this write except the state files in ``keep``; failures cause a warning."""
         with leftovers(self.filesystem, self.directory):
-            self.discard_listed(entries_of(self.filesystem, self.directory), keep)
-
-    def discard_listed(self, entries: Iterable[FileInfo], keep: Collection[str]) -> None:
-        """Delete as :meth:`discard` does, with ``entries`` of the savepoint's folder."""
-        # Delete the files first: the mark of a publication in progress must be deleted last.
-        self.discard_unnamed(entries, keep)
-        self.filesystem.delete_directory(self.folder)
+            # Delete the files first: the mark of a publication in progress must be deleted last.
+            self.discard_unnamed(entries_of(self.filesystem, self.directory), keep)
+            self.filesystem.delete_directory(self.folder)
 
     def discard_unnamed(self, entries: Iterable[FileInfo], keep: Collection[str]) -> None:
         """Delete state files of this write among the entries of the savepoint's folder, except those in ``keep``."""
@@ -266,6 +287,8 @@ class Staging:
 
 #: Checksums of files of state by the tokens of the writes that this process commits.
 _KNOWN: dict[str, dict[str, FileChecksums]] = {}
+#: Metadata of their parts, by token and part, until they are opened.
+_PARTS: dict[str, dict[str, bytes]] = {}
 #: The published versions that they have read, by the same.
 _READ: dict[str, Published] = {}
 
@@ -324,9 +347,20 @@ def published_names(staging: Staging, published: bytes | None) -> set[str]:
     return {name for name in relative_files(metadata) if name.startswith(f"{staging.token}-")}
 
 
-def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
+@contextlib.contextmanager
+def conditions_tried(staging: Staging, replacing: bool) -> Iterator[Callable[[], None]]:
+    """Try within the block, in the background, what the publication asks of a store; yield what waits for that."""
+    with ThreadPoolExecutor(1) as pool:
+        probe = posixpath.join(staging.pending, PROBE)
+        yield pool.submit(in_context(staging.filesystem.try_conditions), probe, replacing).result
+
+
+def publish_metadata(
+    staging: Staging, data: bytes, seen: str | None, ready: Callable[[], object] = lambda: None
+) -> Future[Callable[[], None]]:
     """Publish or replace ``_metadata`` if the published version still has the fingerprint ``seen``.
 
+    ``ready`` returns when all files of the savepoint are known to be there. Return what deletes the intermediate files.
     Raises ConcurrentWriteError or OutputError if nothing was changed, and UncertainOutcomeError if the outcome is
     unknown: then no file may be deleted. After an attempt with unknown outcome, the next one has the same condition, so
     the store accepts it only if it did not accept the first one.
@@ -335,31 +369,42 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
     if filesystem.renames:
         filesystem.create_directory(directory)
     path = posixpath.join(directory, METADATA_FILE_NAME)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         # A store that compares versions may be asked for the current one meanwhile.
         known = _READ.pop(staging.token, None)
         current = None if filesystem.renames else pool.submit(filesystem.read_published, path, unless=known)
+        complete = pool.submit(in_context(ready))
         mark(staging)
+    pool = ThreadPoolExecutor(1)
     try:
+        complete.result()
         unseen = filesystem.lacks_conditions(path, mark_path(staging), replacing=seen is not None)
         if unseen:
             current = None
             _wait_for_others(staging)
+        leftover = pool.submit(in_context(filesystem.deletion), staging.folder)
         with filesystem.lock(directory):
-            _publish(staging, data, seen, unseen, current)
+            published = _publish(staging, data, seen, unseen, current)
     except UncertainOutcomeError:
         raise
     except SavepointError:
         _unmark(staging)
         raise
     finally:
+        pool.shutdown()
         look_again()
+    if published is not None:
+        keep_published(filesystem.uri(path), published)
+    return leftover
 
 
 def _publish(
     staging: Staging, data: bytes, seen: str | None, unseen: bool, current: Future[Published | None] | None
-) -> None:
+) -> Published | None:
     """Try to publish until the outcome is known or the attempts are used up; the store's answer alone is not believed.
+
+    Return what was read back; None if another writer has replaced it meanwhile, or if it is not certain that it is ours
+    alone.
 
     ``unseen``: the store does not compare versions, so that another content proves that another writer was faster.
     ``current`` is the published version, if it was asked for already.
@@ -379,11 +424,11 @@ def _publish(
         else:
             known = True
             if acknowledged and published is not None and published.data == data:
-                return
+                return published
             if fingerprint(published.data if published else None) != seen:
                 # After an accepted condition, other content is that of a writer that began with ours.
                 if _is_ours(staging, published, data if failed is not None else None) or (acknowledged and not unseen):
-                    return
+                    return None
                 raise _too_late(staging, published)
             if pause is None or refused:
                 break
@@ -515,8 +560,7 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
     """
     filesystem, directory = staging.filesystem, staging.directory
     if not staging.part:
-        _KNOWN.pop(staging.token, None)
-        _READ.pop(staging.token, None)
+        _forget(staging)
     keep: set[str] = set()
     with leftovers(filesystem, directory):
         keep = set() if staging.part else published_names(staging, read_published(filesystem, directory))
@@ -529,30 +573,41 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
     return bool(keep)
 
 
-def finish(staging: Staging, before: CheckpointMetadata | None, after: CheckpointMetadata, retention: int) -> None:
+def finish(
+    staging: Staging,
+    before: CheckpointMetadata | None,
+    after: CheckpointMetadata,
+    retention: int,
+    folder: Future[Callable[[], None]] | None = None,
+    entries: Sequence[FileInfo] | None = None,
+) -> None:
     """Clean up after a publication without raising errors; files that ``after`` references are kept.
+
+    ``folder`` deletes the intermediate files, ``entries`` are those of the savepoint's folder, if both were listed when
+    all files of state were there.
 
     Files that only ``before`` references stay for ``retention`` seconds, because running queries may read them; the
     first write after that time deletes them.
     """
     filesystem, directory = staging.filesystem, staging.directory
-    _KNOWN.pop(staging.token, None)
+    _forget(staging)
     names = relative_files(after)
     with leftovers(filesystem, directory):
         if before is not None:
             _delete_or_retain(staging, relative_files(before) - names, retention)
-        with ThreadPoolExecutor(1) as pool:
-            # What is published needs no mark.
-            folder = None if filesystem.renames else pool.submit(filesystem.delete_directory, staging.folder)
-            entries = entries_of(filesystem, directory)
-        for record in entries:
+        listed = entries_of(filesystem, directory) if entries is None else entries
+        for record in listed:
             if is_due(record, time.time()):
                 delete_replaced(filesystem, directory, record, names)
-        if folder is None:
-            staging.discard_listed(entries, names)
-        else:
-            folder.result()
-            staging.discard_unnamed(entries, names)
+        staging.discard_unnamed(listed, names)
+        # With the mark, which nothing needs that is published.
+        (filesystem.deletion(staging.folder) if folder is None else folder.result())()
+
+
+def _forget(staging: Staging) -> None:
+    """Forget what this process knows of a write that has ended."""
+    for known in (_KNOWN, _PARTS, _READ):
+        known.pop(staging.token, None)
 
 
 def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None:

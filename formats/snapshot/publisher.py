@@ -8,14 +8,16 @@ a failure after it the published one (``publication``).
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from pyspark_savepoint.formats.io.snapshot_files import FileInfo
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_published
 from pyspark_savepoint.formats.metadata.manifest import Manifest
 from pyspark_savepoint.formats.snapshot.leftovers import put_small
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
+    conditions_tried,
     finish,
     publish_metadata,
     relative_files,
@@ -46,7 +48,7 @@ def publish(
     seen: str | None = None,
     retention: int = 0,
 ) -> None:
-    """Publish a version, or a part of one; on failure, remove everything that the write has left.
+    """Publish a version; on failure, remove everything that the write has left.
 
     Args:
         staging: The write.
@@ -62,28 +64,67 @@ def publish(
     """
     published = False
     try:
-        version = assembled()
-        names = sorted(relative_files(version.metadata))
-        staging.adopt([name for name in names if name.startswith(f"{staging.token}-")], version.unread)
-        checksums = staging.checksums([name for name in names if name not in version.unread], version.checksums)
-        data = write_published(version.metadata, checksums, version.copies)
-        if staging.part:
-            _put_part(staging, data)
-        else:
-            publish_metadata(staging, data, seen)
-        published = True
+        with conditions_tried(staging, seen is not None) as wait_for_trial:
+            version = assembled()
+            names, checksums = _adopted(staging, version)
+            data = write_published(version.metadata, checksums, version.copies)
+            entries: list[FileInfo] | None = None
+
+            def ready() -> None:
+                nonlocal entries
+                if not staging.filesystem.renames:
+                    entries = staging.expect(_own(staging, names), version.unread)
+                wait_for_trial()
+
+            folder = publish_metadata(staging, data, seen, ready)
+            published = True
     finally:
         # Spark aborts a write whose commit raises an error, but not one that is interrupted.
         if not published:
             roll_back(staging, existed)
-    if staging.part:
+    finish(staging, version.before, version.metadata, retention, folder, entries)
+
+
+def publish_part(staging: Staging, assembled: Callable[[], NewVersion], *, existed: bool, held: bool) -> None:
+    """Make one of several writes complete, for the one that publishes them together; on failure, remove what it left.
+
+    Args:
+        staging: The write of the part.
+        assembled: As for :func:`publish`.
+        existed: Whether the folder existed before.
+        held: Whether this process publishes all parts, so that it keeps the metadata, and cleans up after all of them.
+
+    """
+    complete = False
+    try:
+        version = assembled()
+        names, checksums = _adopted(staging, version)
+        data = write_published(version.metadata, checksums, version.copies)
+        if held:
+            staging.hold_part(data)
+        else:
+            _put_part(staging, data)
+        complete = True
+    finally:
+        if not complete:
+            roll_back(staging, existed)
+    if not held:
         staging.discard(names)
-    else:
-        finish(staging, version.before, version.metadata, retention)
+
+
+def _adopted(staging: Staging, version: NewVersion) -> tuple[list[str], Manifest]:
+    """Move the files of a version to where it has them; return the names of all of its files, and their checksums."""
+    names = sorted(relative_files(version.metadata))
+    staging.adopt(_own(staging, names))
+    return names, staging.checksums([name for name in names if name not in version.unread], version.checksums)
+
+
+def _own(staging: Staging, names: Collection[str]) -> list[str]:
+    return [name for name in names if name.startswith(f"{staging.token}-")]
 
 
 def _put_part(staging: Staging, data: bytes) -> None:
-    """Write the metadata of one of several writes, for the one that publishes them together: no other has its name."""
+    """Write the metadata of a part for another process: no other has its name."""
     path = posixpath.join(staging.pending, staging.part)
     if staging.filesystem.renames:
         staging.filesystem.publish(path, data)

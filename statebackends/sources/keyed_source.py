@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 FRAMING_WINDOW = 1 << 24
 #: Streams up to this size are read whole for their header.
 SMALL = 1 << 16
+#: Bytes up to which what comes before some key groups is read with them.
+MUCH = 4 << 20
 #: Beginnings of the names of the files that say which table files a database has.
 CATALOG = ("CURRENT", "MANIFEST-")
 
@@ -97,7 +99,14 @@ class KeyedSource:
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read when the source is opened for some key groups."""
         whole = frozenset(self.key_group_range).issubset(key_groups)
-        yield self.location, WHOLE if whole else BEGINNING
+        yield self.location, WHOLE if whole else self._up_to(key_groups)
+
+    def _up_to(self, key_groups: Collection[int]) -> Opening:
+        """Return how the stream is opened for some key groups: with all up to their end, if that is not much."""
+        places = dict(zip(self.key_group_range, self.offsets.offsets, strict=True))
+        last = max((offset for key_group, offset in places.items() if key_group in key_groups), default=0)
+        end = min((offset for offset in places.values() if offset > last), default=self.location.size)
+        return Opening(count=end) if 0 < last < end <= MUCH else BEGINNING
 
     def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
         first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)

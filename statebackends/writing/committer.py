@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import read_unchanged, roll_back
-from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish
+from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish, publish_part
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.writing.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
@@ -29,6 +29,7 @@ STRAGGLING = 3.0
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     """Publish the output of the tasks; if this fails, keep the previous savepoint and raise the error."""
+    held = plan.staging.is_here
     plan = replace(plan, staging=plan.staging.here())
     staging = plan.staging
     if staging.kept is not None:
@@ -44,7 +45,10 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
         return NewVersion(metadata, current.metadata, current.metadata.checksums)
 
     try:
-        publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
+        if staging.part:
+            publish_part(staging, assembled, existed=plan.existed, held=held)
+        else:
+            publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
     finally:

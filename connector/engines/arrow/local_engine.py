@@ -379,6 +379,7 @@ class LocalEngine:
     def write(self, rows: LocalRows, part: PartOfWrite) -> None:
         """Write a table by the writer that tasks of Spark run, part by part."""
         plan = part.plan(rows.schema, rows.layout).with_near_files()
+        plan = replace(plan, staging=plan.staging.here())
         published = False
         try:
             progress.parts(len(rows.parts))
