@@ -2,23 +2,21 @@
 
 Of each verb the figure is the time with a request under way, the name says how many there were and how many of them
 waited for the one before, and how that compares with obstore reading and writing the same bytes once, 32 ranges or
-objects at a time.
+objects at a time. Both run in processes of their own, so that they share no interpreter with the server.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from obstore.store import S3Store
 
-from pyspark_savepoint.command_line.main import main
 from tests.benchmarks.data import UID, write_savepoint, write_wide_savepoint
 from tests.benchmarks.measure import Figure, of_times
 from tests.benchmarks.parts import session
@@ -111,16 +109,16 @@ def _with_spark(store: MeasuredStore, keys: int) -> Iterator[Figure]:
 
 def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) -> Figure:
     def run() -> None:
-        code = main([*words, f"--storage-option=endpoint={store.endpoint}"])
-        assert code in (0, 1), f"{words[0]} ended with {code}"
+        command = [sys.executable, "-m", "pyspark_savepoint", *words, f"--storage-option=endpoint={store.endpoint}"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode in (0, 1), f"{words[0]} ended with {ended.returncode}: {ended.stderr}"
 
     return _figure_of(store, name, run, most)
 
 
 def _figure_of(store: MeasuredStore, name: str, run: Callable[[], object], most: float) -> Figure:
     store.requests.clear()
-    with contextlib.redirect_stdout(io.StringIO()):
-        run()
+    run()
     asked = list(store.requests)
     given, taken = (sum(getattr(one, way) for one in asked) / 1e6 for way in ("given", "taken"))
     raw = _raw(store, asked)
@@ -137,15 +135,7 @@ def _raw(store: MeasuredStore, asked: list[Request]) -> float:
 
     Each once, 32 ranges or objects at a time.
     """
-    client = S3Store(
-        "bucket",
-        endpoint=store.endpoint,
-        region=CREDENTIALS["AWS_REGION"],
-        access_key_id="test",
-        secret_access_key="test",
-        client_options={"allow_http": True},
-    )
-    sent = [(f"raw/{number}", bytes(one.taken)) for number, one in enumerate(asked) if one.kind in ("PUT", "PART")]
+    sent = [(f"raw/{number}", one.taken) for number, one in enumerate(asked) if one.kind in ("PUT", "PART")]
     sizes: dict[str, int] = {}
     for one in asked:
         if one.kind == "GET" and one.given and one.key in store.objects:
@@ -158,9 +148,7 @@ def _raw(store: MeasuredStore, asked: list[Request]) -> float:
         for low in range(0, size, RANGE)
     ]
     store.requests.clear()
-    with ThreadPoolExecutor(32) as pool:
-        for ranges in (first, rest):
-            list(pool.map(lambda one: client.get_range(one[0], start=one[1], end=one[2]), ranges))
-        list(pool.map(lambda one: client.put(*one, use_multipart=False), sent))
+    wanted = json.dumps({"endpoint": store.endpoint, "ranges": [first, rest], "sent": sent})
+    subprocess.run([sys.executable, "-m", "tests.benchmarks.raw_transfers"], input=wanted, text=True, check=True)
     store.objects = {name: data for name, data in store.objects.items() if not name.startswith("raw/")}
     return max(waited(store.requests), LATENCY)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         return 206, {**headers, "content-range": f"bytes {start}-{stop - 1}/{len(now)}"}, now[start:stop]
 
 
+@lru_cache(maxsize=1024)
 def _tag(data: bytes) -> str:
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
 
