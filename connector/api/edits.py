@@ -757,6 +757,7 @@ class Edits(Face[R, T]):
         portable: bool = False,
         checkpoint_id: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
     ) -> Self:
         """Write the savepoint to a new path, and load it from there.
 
@@ -778,9 +779,10 @@ class Edits(Face[R, T]):
             checkpoint_id: The number of the savepoint. By default it is the greatest of the bases. The job continues to
                 count from it. Iceberg's sink and Kafka's transactional ids compare it with what they have committed.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
+            dry_run: Check the plan, the release and the path, and write nothing. Rows are not read.
 
         Returns:
-            The new savepoint, loaded from ``path``.
+            The new savepoint, loaded from ``path``. This one if nothing is written.
 
         Raises:
             StateExistsError: If the path contains a savepoint, or two operators would have the same identifier.
@@ -809,7 +811,10 @@ class Edits(Face[R, T]):
         options |= to_options({OPTION: storage_options})
         target = reached(path, options)
         with self._engine.explaining(), self._engine.showing("writing"):
-            SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id).run()
+            writer = SavepointWriter.to(self._engine, self.plan, target, files, version, portable, checkpoint_id)
+            if dry_run:
+                return self
+            writer.run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         written = self._at(path, {**self.options, **options})
         if self.plan.evolved is not None:

@@ -37,7 +37,6 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
-from pyspark_savepoint.engines.arrow.local_engine import LocalEngine
 from pyspark_savepoint.engines.arrow.local_table import LocalTable
 from pyspark_savepoint.engines.face import with_plan
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -71,7 +70,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 from pyspark_savepoint.text.conditions import Condition, parse_condition
 from pyspark_savepoint.text.texts import numbered
 from pyspark_savepoint.write.copying import to_free_path
-from pyspark_savepoint.write.savepoint_writer import SavepointWriter
 
 DONE = 0
 COLUMNS = (
@@ -116,29 +114,22 @@ def finished(
     """Write the savepoint, and show what changed; with ``--dry-run`` only check that it can be written."""
     if target is not None:
         arguments.target = target
-    path = free_target(arguments.target, arguments)
-    version: str | None = getattr(arguments, "flink", None)  # cp has none
+    free_target(arguments.target, arguments)
+    changes = list(changes)
+    savepoint.write(
+        arguments.target,
+        flink_version=getattr(arguments, "flink", None),  # cp has none
+        portable=arguments.portable,
+        checkpoint_id=arguments.checkpoint_id,
+        storage_options=read_options(arguments).get("storageOptions"),
+        dry_run=arguments.dry_run,
+    )
+    output.table(COLUMNS, changes)
     if arguments.dry_run:
-        savepoint.plan.refuse_same_ids()
-        parsed = None if version is None else parse_flink_version(version)
-        SavepointWriter.to(
-            LocalEngine(), savepoint.plan, path, "copy", parsed, arguments.portable, arguments.checkpoint_id
-        )
-        output.table(COLUMNS, changes)
         count = len(savepoint.plan.operators)
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
         output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True})
         return DONE
-    changes = list(changes)
-    stores = read_options(arguments).get("storageOptions")
-    savepoint.write(
-        arguments.target,
-        flink_version=version,
-        portable=arguments.portable,
-        checkpoint_id=arguments.checkpoint_id,
-        storage_options=stores,
-    )
-    output.table(COLUMNS, changes)
     return written(arguments.target, arguments, output)
 
 

@@ -10,14 +10,12 @@ from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.command_line.reading import DONE
-from pyspark_savepoint.engines.arrow.local_engine import LocalEngine
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.connector_changes import only_source
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.text.texts import numbered
-from pyspark_savepoint.write.savepoint_writer import COPY, SavepointWriter
 
 
 def set_offsets(arguments: SetOffsets, output: Output) -> int:
@@ -46,20 +44,23 @@ def set_offsets(arguments: SetOffsets, output: Output) -> int:
         clamp=arguments.clamp,
         connector=arguments.connector,
     )
-    path = free_target(arguments.target, arguments)
+    free_target(arguments.target, arguments)
     positions = _positions(base, moved, uid, arguments.connector)
     if output.is_text:
         output.table(("split", "before", "after"), positions, all_columns=True)
         changed = sum(row["before"] != row["after"] for row in positions)
         output.say(f"{changed} of {numbered(len(positions), 'position')} {'change' if changed != 1 else 'changes'}")
+    moved.write(
+        arguments.target,
+        checkpoint_id=arguments.checkpoint_id,
+        storage_options=read_options(arguments).get("storageOptions"),
+        dry_run=arguments.dry_run,
+    )
     if arguments.dry_run:
-        SavepointWriter.to(LocalEngine(), moved.plan, path, COPY, None, False, arguments.checkpoint_id)
         count = len(moved.plan.operators)
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
         output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True, "positions": positions})
         return DONE
-    stores = read_options(arguments).get("storageOptions")
-    moved.write(arguments.target, checkpoint_id=arguments.checkpoint_id, storage_options=stores)
     return written(arguments.target, arguments, output, {"positions": positions})
 
 

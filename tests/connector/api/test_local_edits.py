@@ -290,3 +290,13 @@ def test_keys_that_are_not_there_are_told(shop: Path) -> None:
         base.remove_keys("accounts", [*known, 999_999, 999_998])
     with pytest.warns(SavepointWarning, match=r"orders-per-minute: 1 of 1 key has no state: none$"):
         base.remove_keys("orders-per-minute", ["none"])
+
+
+def test_a_dry_run_checks_and_writes_nothing(shop: Path, tmp_path: Path) -> None:
+    renamed = pyspark_savepoint.open(shop).rename_state("accounts", "total", "sum")
+    assert renamed.write(tmp_path / "new", flink_version="1.20", dry_run=True) is renamed
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StateExistsError):
+        renamed.write(shop, dry_run=True)
+    with pytest.raises(OptionError, match=r"1\.2"):
+        renamed.write(tmp_path / "new", flink_version="1.2", dry_run=True)
