@@ -125,7 +125,7 @@ def test_names_of_processors(run: Run, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no such baseline"):
         pack_compiled_code(tmp_path / "code.zip", cpu="pentium")
     done = run("warm-up", "--cpu", next(iter(baselines())))
-    assert (done.code, "--cpu needs --to" in done.err) == (2, True)
+    assert (done.code, "--cpu needs --file" in done.err) == (2, True)
 
 
 @pytest.mark.thorough("compiles, as the function does")
