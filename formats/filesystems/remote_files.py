@@ -172,6 +172,8 @@ class RemoteInputFile:
         #: Where the reader will probably stop; -1 if it did not say so.
         self._stop = opening.start + opening.count if opening.count and not opening.end else -1
         self._ahead = MIN_READ
+        if self._is_all and self._ranges and BytesAhead.total + LEAST_AHEAD <= BytesAhead.limit:
+            self._fetch_ahead(0, 0)
 
     @property
     def kept_bytes(self) -> int:
