@@ -27,8 +27,8 @@ from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorSha
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
 
 KEPT_VALUES = (
-    "it keeps the values themselves, which cannot be given: without retraction it may begin, with fill='initial'; with "
-    "it, leave the aggregate out, or start without this savepoint"
+    "it keeps the values themselves, which can neither be given nor begin: leave the aggregate out, or start without "
+    "this savepoint"
 )
 NOT_RECOUNTED = (
     "values of DISTINCT of keys that become one have to be counted once, which is not supported for several columns, "
@@ -225,7 +225,7 @@ def _label(new: Aggregation, buffer: Buffer) -> str:
 def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
     label = _label(new, buffer)
     kind = buffer.column.kind
-    if buffer.part == "views" and (new.retracts or options.fill != "initial"):
+    if buffer.part == "views":
         return FieldSource(buffer.column.name, kind, Verdict.REFUSED, None, Merge.NEVER, reason=KEPT_VALUES)
     field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
     if buffer.part == "delimiter":
@@ -311,7 +311,7 @@ def view_changes(old: Aggregation, new: Aggregation, options: Options) -> Iterat
         if buffer.part == "extreme" and buffer.call is not None:
             yield _extreme_change(old, new, buffer, options)
         if buffer.part == "views" and buffer.call is not None:
-            yield from _kept_values(old, new, buffer.call, options)
+            yield from _kept_values(old, new, buffer.call)
     yield from _dropped_views(old, new)
 
 
@@ -425,7 +425,7 @@ def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options:
     return StateChange(field.verdict, None, state, (field,), merge=Merge.ADD, reasons=(field.reason,))
 
 
-def _kept_values(old: Aggregation, new: Aggregation, call: int, options: Options) -> Iterator[StateChange]:
+def _kept_values(old: Aggregation, new: Aggregation, call: int) -> Iterator[StateChange]:
     """Yield the views of a call that keeps values: those of the same call, under the name that its place gives."""
     partner = next((number for number, mark in enumerate(old.digests) if mark == new.digests[call]), None)
     for state in new.shape.states:
@@ -434,10 +434,8 @@ def _kept_values(old: Aggregation, new: Aggregation, call: int, options: Options
         before = old.shape.state(f"agg{partner}${state.name.partition('$')[2]}") if partner is not None else None
         if before is not None and before.value_type == state.value_type:
             yield StateChange(Verdict.AS_IS, before, state)
-        elif new.retracts or options.fill != "initial":
-            yield StateChange(Verdict.REFUSED, before, state, reasons=(KEPT_VALUES,))
         else:
-            yield StateChange(Verdict.FILLED, None, state, reasons=("begins without values",))
+            yield StateChange(Verdict.REFUSED, before, state, reasons=(KEPT_VALUES,))
 
 
 def _dropped_views(old: Aggregation, new: Aggregation) -> Iterator[StateChange]:

@@ -157,8 +157,6 @@ def put_together(
     Rows of one owner stay in their order. ``adds``: entries of a map that are equal become one, and their numbers are
     added; without it equal entries are an error of the write.
     """
-    if shape.layout is Layout.OTHER and shape.kind in ("map", "list") and not rows.fields:
-        return pa.nulls(count, kind), None  # a view of a function, which begins without values
     if len(rows) and (np.diff(rows.owner) < 0).any():
         rows = rows.take(np.argsort(rows.owner, kind="stable"))
     if adds:

@@ -125,11 +125,3 @@ def test_two_values_of_a_key_are_refused() -> None:
     kind = parse_type("ROWDATA<BIGINT, STRING>").arrow_type(EXACT)
     with pytest.raises(DuplicateKeyError, match="two values"):
         put_together(shape(Layout.ROW), rows, kind, 1)
-
-
-def test_a_view_of_a_function_begins_without_values() -> None:
-    kind = pa.map_(pa.string(), pa.int32())
-    shape = StateShape("agg1$map", "map", Layout.OTHER, "MAP<STRING, INT>")
-    column, access = put_together(shape, StateRows(np.arange(2), (), {}), kind, 2)
-    assert column.to_pylist() == [None, None]
-    assert access is None
