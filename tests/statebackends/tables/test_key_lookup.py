@@ -105,7 +105,7 @@ def test_what_is_no_key_is_refused(lab: str, keys: str, message: str) -> None:
 
 
 def test_a_null_is_no_key_of_a_type_without_null(lab: str) -> None:
-    with pytest.raises(ValueRangeError):
+    with pytest.raises(OptionError, match="a key that is null"):
         keys_of(lab, "kv-long", [None])
 
 
