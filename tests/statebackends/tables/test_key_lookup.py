@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.json_values import from_json
