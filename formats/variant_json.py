@@ -5,7 +5,7 @@ date, timestamp              ISO 8601 text; a TIMESTAMP ends with ``+00:00``, a 
 binary                       text of hexadecimal digits
 object, array                the same
 
-These are the forms of ``statebackends/model/json_values.py``. JSON does not tell all types apart (a date is a text), so
+These are the forms of ``statebackends/rows/json_values.py``. JSON does not tell all types apart (a date is a text), so
 that a variant cannot be made of it again. Layout of the bytes: ``variant.py``. Bytes come from a snapshot: parts may
 overlap or be anywhere, so the text is limited in proportion to the bytes, and nesting takes no stack.
 """

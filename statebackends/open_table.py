@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.model.applicability import (
+from pyspark_savepoint.statebackends.requests.applicability import (
     CATALOG,
     CONNECTORS,
     IN_FLIGHT,
@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.model.applicability import (
     TABLES,
     refuse_useless,
 )
-from pyspark_savepoint.statebackends.model.request import (
+from pyspark_savepoint.statebackends.requests.request import (
     ComparisonRequest,
     FeedRequest,
     FeedVersion,
@@ -43,7 +43,7 @@ def open_table(request: TableRequest) -> Table:
     table = _table(request)
     if request.variants != "json":
         return table
-    from pyspark_savepoint.statebackends.model.json_variants import in_json
+    from pyspark_savepoint.statebackends.rows.json_variants import in_json
 
     return in_json(table)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.statebackends.model.applicability import OPERATOR_STATE, refuse_useless
-from pyspark_savepoint.statebackends.model.request import Table, TableRequest
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator, python_states, shown_name
 from pyspark_savepoint.statebackends.python.python_tables import python_keyed_table, python_timers_table
+from pyspark_savepoint.statebackends.requests.applicability import OPERATOR_STATE, refuse_useless
+from pyspark_savepoint.statebackends.requests.request import Table, TableRequest
 from pyspark_savepoint.statebackends.sources.lost_state import LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable

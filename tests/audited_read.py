@@ -13,8 +13,8 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 
 def read_all(path: str) -> int:

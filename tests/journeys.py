@@ -34,8 +34,6 @@ from pyspark_savepoint.formats.kernels.interpretation import always_compile
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
@@ -43,6 +41,8 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import ValueStateDescriptor
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.test_imports import FOLDERS, ROOT
 

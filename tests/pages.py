@@ -20,7 +20,7 @@ from pyspark_savepoint.options.bootstrap_options import processing_options_table
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions, options_table
 from pyspark_savepoint.options.write_options import write_options_table
-from pyspark_savepoint.statebackends.model.applicability import FEED, NAMES, STREAM, TABLES
+from pyspark_savepoint.statebackends.requests.applicability import FEED, NAMES, STREAM, TABLES
 from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
 from tests.error_examples import classes
 from tests.journeys import journeys_table, sizes_table

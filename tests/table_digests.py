@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 
 def requests(path: str) -> Iterator[TableRequest]:

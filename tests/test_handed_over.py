@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSI
 from pyspark_savepoint.options.option_values import is_version
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import generated_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
-from pyspark_savepoint.statebackends.model.json_values import from_json
+from pyspark_savepoint.statebackends.rows.json_values import from_json
 from tests.mutations import mutations
 from tests.statebackends.jobs.test_stream_plan import PLAN
 

@@ -65,7 +65,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
     "connector/engines/face.py": 1,  # the verbs of a face
-    "statebackends/model/class_names.py": 1,  # the declared fields of a serializer
+    "statebackends/types/class_names.py": 1,  # the declared fields of a serializer
     "connector/options/options.py": 1,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
@@ -77,8 +77,8 @@ ATTRIBUTES_BY_NAME = {
     "formats/plug_ins.py": 3,  # the methods of a serializer
     "formats/serializers/sql/internal.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
-    "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
-    "statebackends/model/unify.py": 4,  # the same
+    "statebackends/types/serializer_parts.py": 1,  # the fields of a serializer's dataclass
+    "statebackends/types/unify.py": 4,  # the same
     "statebackends/surveys/losses.py": 2,  # the kinds of state of a subtask
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
     "statebackends/writing/planning/planned_write.py": 1,  # the fields of rows that are those of a write

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text
-from pyspark_savepoint.statebackends.model.table_options import DEFAULT_TOP
+from pyspark_savepoint.statebackends.requests.table_options import DEFAULT_TOP
 from pyspark_savepoint.text.texts import replacing, writable
 
 if TYPE_CHECKING:

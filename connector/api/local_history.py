@@ -21,7 +21,7 @@ from pyspark_savepoint.options.option_values import feed_options, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.plan.state_inputs import refuse_own
-from pyspark_savepoint.statebackends.model.applicability import FEED
+from pyspark_savepoint.statebackends.requests.applicability import FEED
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import SnapshotOptions

@@ -27,7 +27,7 @@ from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import snapshot_path
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.text.doors import of_open
 
 if TYPE_CHECKING:

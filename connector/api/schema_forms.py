@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.statebackends.model.applicability import DECODED
+from pyspark_savepoint.statebackends.requests.applicability import DECODED
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -19,8 +19,8 @@ from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.json_text import parse_json
-from pyspark_savepoint.statebackends.model.applicability import DECODED
-from pyspark_savepoint.statebackends.model.descriptors import TIMER_PREFIX, service_of
+from pyspark_savepoint.statebackends.requests.applicability import DECODED
+from pyspark_savepoint.statebackends.rows.descriptors import TIMER_PREFIX, service_of
 
 Schema = dict[str, Any]
 MAX_SCHEMA_BYTES = 1 << 27

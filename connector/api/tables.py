@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import feed_options, inheriting, to_options
 from pyspark_savepoint.plan.state_inputs import refuse_own
-from pyspark_savepoint.statebackends.model.applicability import FEED, TABLES
+from pyspark_savepoint.statebackends.requests.applicability import FEED, TABLES
 
 if TYPE_CHECKING:
     from pyspark_savepoint.engines.reader_functions import ReadTask

@@ -11,8 +11,8 @@ from difflib import SequenceMatcher
 from typing import Any, NoReturn, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
-from pyspark_savepoint.statebackends.model.applicability import DECODED, WITH_CHANGES
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.applicability import DECODED, WITH_CHANGES
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 
 PROGRAM = "pyspark-savepoint"
 ABOUT = "Look into Apache Flink savepoints and checkpoints, check, edit and copy them: without Flink, Spark and Java."

@@ -11,7 +11,7 @@ from pyspark_savepoint.api.schemas import differences, read_schema, schema_of, s
 from pyspark_savepoint.command_line.arguments import Diff, Schema, UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import version_option
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 from pyspark_savepoint.text.texts import numbered, replacing
 
 SAME, DIFFERENT = 0, 1

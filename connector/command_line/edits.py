@@ -53,8 +53,8 @@ from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
 from pyspark_savepoint.plan.operator_plan import TIMERS as TIMER_QUEUES
-from pyspark_savepoint.statebackends.model.json_values import from_json
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.rows.json_values import from_json
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.flink_types import type_of
 from pyspark_savepoint.statebackends.writing.planning.kept_states import KINDS

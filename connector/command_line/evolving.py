@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.evolution.evolution import check_options, e
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 from pyspark_savepoint.text.texts import replacing, writable
 
 #: Exit code if nothing is written until more is said or given.

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.options.option_fields import seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 from pyspark_savepoint.text.texts import numbered, readable_size
 from pyspark_savepoint.write.copying import to_free_path
 

@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.io.one_verb import look_again
 from pyspark_savepoint.formats.snapshot.as_of import Followed, is_gone
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo, job_of
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 
 #: Seconds between looks at a folder that is followed.
 SECONDS_BETWEEN_LOOKS = 2

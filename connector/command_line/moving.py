@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.connector_changes import only_source
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.text.texts import numbered
 
 

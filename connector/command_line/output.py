@@ -404,7 +404,7 @@ def _field(value: Any, safe: bool) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it; the types of state are imported where one is shown, not for ``--help``."""
-    from pyspark_savepoint.statebackends.model.json_values import to_json
+    from pyspark_savepoint.statebackends.rows.json_values import to_json
 
     return to_json(value)
 

@@ -24,8 +24,8 @@ from pyspark_savepoint.command_line.reading import DONE, ls, table_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
-from pyspark_savepoint.statebackends.model.json_variants import json_of_variants
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.rows.json_variants import json_of_variants
 from pyspark_savepoint.text.texts import without_traces
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
 from pyspark_savepoint.options.paths import reached, snapshot_path
-from pyspark_savepoint.statebackends.model.applicability import TIMERS
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.requests.applicability import TIMERS
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 from pyspark_savepoint.text.texts import numbered, readable_size, replacing, writable
 
 DONE, FOUND = 0, 1

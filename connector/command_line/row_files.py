@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.engines.arrow.local_table import LocalTable
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, ValueRangeError, did_you_mean
-from pyspark_savepoint.statebackends.model.json_values import from_json
+from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 FORMATS = {
     ".parquet": "parquet",

@@ -38,7 +38,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Savepo
 from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.formats.kernels import code_folders
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.model.applicability import SURVEYED
+from pyspark_savepoint.statebackends.requests.applicability import SURVEYED
 
 DONE = 0
 SAMPLES = Path(__file__).with_name("samples.tar.xz")

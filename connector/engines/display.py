@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.paths import reached
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.text.texts import numbered, readable_size
 
 if TYPE_CHECKING:

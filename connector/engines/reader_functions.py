@@ -17,14 +17,14 @@ from pyspark_savepoint.engines.table_reads import cpus, default_parallelism
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.model.applicability import READ_KEYED_STATE, READ_WINDOW, refuse_useless
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan, WindowReaderTask
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.requests.applicability import READ_KEYED_STATE, READ_WINDOW, refuse_useless
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 

@@ -27,8 +27,8 @@ from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, ESCAPED_
 from pyspark_savepoint.formats.snapshot.as_of import explained
 from pyspark_savepoint.options.operators import named_as_given
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
-from pyspark_savepoint.statebackends.model.request import Table, TablePartition
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import Table, TablePartition
 
 T = TypeVar("T")
 #: Target size of a partition, that of Spark's file sources (``spark.sql.files.maxPartitionBytes``).

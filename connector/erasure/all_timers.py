@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.erasure.tables import batches_of
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.statebackends.model.applicability import TIMERS
-from pyspark_savepoint.statebackends.model.descriptors import service_of
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json
+from pyspark_savepoint.statebackends.requests.applicability import TIMERS
+from pyspark_savepoint.statebackends.rows.descriptors import service_of
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name")
 SCHEMA = pa.schema(

@@ -88,9 +88,9 @@ from pyspark_savepoint.statebackends.connectors.channel_records import RECORD, p
 from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, list_states
 from pyspark_savepoint.statebackends.connectors.edits.committables import without_queued, without_records
 from pyspark_savepoint.statebackends.connectors.edits.sources import without_rows
-from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.rows.entry_bytes import SERIALIZED_KEY
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.text.conditions import Mask, flattened, mask_of
 
 FORM = "pyspark-savepoint erasure"

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.statebackends.model.json_values import kinds_of, row_to_json, to_json
+from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json, to_json
 
 NAMESPACES, TIMER = ("window", "namespace"), ("timestamp", "domain")
 SCHEMA = pa.schema(

@@ -23,7 +23,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import PLAIN, decode_options, python_key_type, stored_keys
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
-from pyspark_savepoint.statebackends.model.entry_bytes import SERIALIZED_KEY
+from pyspark_savepoint.statebackends.rows.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder
 
 KEY = "key"

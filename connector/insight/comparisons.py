@@ -39,8 +39,8 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
 from pyspark_savepoint.plan.operator_plan import expect_name
 from pyspark_savepoint.statebackends.merging.change_counts import SCHEMA
-from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.applicability import DECODED
 
 #: How an overview names an operator and its state, and what it counts.
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")

@@ -32,11 +32,11 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Registe
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome, PartVerdict
-from pyspark_savepoint.statebackends.model import applicability
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.model.state_sets import NOT_NAMED
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.requests import applicability
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.rows.state_sets import NOT_NAMED
 from pyspark_savepoint.statebackends.surveys.state_set_checks import registered
 from pyspark_savepoint.text.texts import readable_size
 

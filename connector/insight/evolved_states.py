@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import MERGED, uids_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
-from pyspark_savepoint.statebackends.model.descriptors import TIMER_PREFIX, service_of
+from pyspark_savepoint.statebackends.rows.descriptors import TIMER_PREFIX, service_of
 from pyspark_savepoint.text import markdown
 
 Row = dict[str, Any]

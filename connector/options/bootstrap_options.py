@@ -9,9 +9,9 @@ from typing import Any, Self
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.options.option_fields import collect, table_of
-from pyspark_savepoint.statebackends.model.table_options import choice, flag, option, size, whole_number
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.state_registry import BACKENDS
+from pyspark_savepoint.statebackends.requests.table_options import choice, flag, option, size, whole_number
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY
 
 

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError, text, typed
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError, text, typed
 
 MAX_SECONDS = 10 * 365 * 86_400
 

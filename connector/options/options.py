@@ -53,7 +53,7 @@ from pyspark_savepoint.options.option_values import is_version
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
-from pyspark_savepoint.statebackends.model.applicability import (
+from pyspark_savepoint.statebackends.requests.applicability import (
     CONNECTORS_WITH_CHANGES,
     DECODED,
     FEED,
@@ -69,14 +69,14 @@ from pyspark_savepoint.statebackends.model.applicability import (
     TABLES,
     WITH_CHANGES,
 )
-from pyspark_savepoint.statebackends.model.request import (
+from pyspark_savepoint.statebackends.requests.request import (
     DEFAULT_BATCH_ROWS,
     ComparisonRequest,
     FeedRequest,
     FeedVersion,
     TableRequest,
 )
-from pyspark_savepoint.statebackends.model.table_options import (
+from pyspark_savepoint.statebackends.requests.table_options import (
     InvalidOptionValueError,
     TableOptions,
     choice,
@@ -88,7 +88,7 @@ from pyspark_savepoint.statebackends.model.table_options import (
     typed,
     whole_number,
 )
-from pyspark_savepoint.statebackends.model.table_options import (
+from pyspark_savepoint.statebackends.requests.table_options import (
     text as words,
 )
 
@@ -550,7 +550,7 @@ class SavepointReadOptions(TableOptions):
         if not (self.classes or self.kryo_types or self.serializers or plugged_in(KRYO_CLASSES)):
             return None
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
-        from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
+        from pyspark_savepoint.statebackends.types.pojo_subclasses import ClassFileSubclasses
 
         subclasses = ClassFileSubclasses(self.classes) if self.classes else None
         return JobClasses.of(self.classes, self.kryo_types, self.serializers, subclasses)

@@ -16,7 +16,7 @@ import cloudpickle
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError
 from pyspark_savepoint.formats.serializers.registry import Given, GivenSerializers
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 
 #: Texts that this process has made, or that Spark has brought inside a pickled object.
 _MADE: set[str] = set()

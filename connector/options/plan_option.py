@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pyspark_savepoint.statebackends.model.request import EntriesRequest
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 
 VERSION = 1
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
-from pyspark_savepoint.statebackends.model.descriptors import SESSIONS
+from pyspark_savepoint.statebackends.rows.descriptors import SESSIONS
 
 COMMENT = b"comment"
 #: Metadata of columns that Spark keeps: comments, and whether windows are sessions.

@@ -28,7 +28,7 @@ from pyspark_savepoint.options.option_fields import (
     table_of,
 )
 from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
-from pyspark_savepoint.statebackends.model.table_options import (
+from pyspark_savepoint.statebackends.requests.table_options import (
     names,
     option,
     required,

@@ -31,7 +31,7 @@ from pyspark_savepoint.plan.operator_plan import (
     States,
     folded,
 )
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     USER_TIMERS,
     WINDOW_TIMERS,

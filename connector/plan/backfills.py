@@ -37,7 +37,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 #: Layouts of views, whose rows are found by the key alone: a key has several.
 VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)

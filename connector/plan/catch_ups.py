@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.results import (
     SinkResult,
     shown_type,
 )
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY, KEYED_STATE
 

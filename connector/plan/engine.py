@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite

@@ -61,7 +61,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRo
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
 from pyspark_savepoint.statebackends.evolution.shapes import Layout
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
     STATE_WINDOW,
@@ -71,8 +71,8 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     timer_states,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.model.state_sets import SESSIONS_OF
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import with_ttl

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import (
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, RewrittenRows
 from pyspark_savepoint.statebackends.evolution.shapes import Column, StateShape
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY
 
 

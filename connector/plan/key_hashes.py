@@ -12,11 +12,11 @@ from pyspark_savepoint.formats.columns import fixed_array
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.plan.engine import Rows
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import parts_of

@@ -45,17 +45,6 @@ from pyspark_savepoint.plan.operator_plan import (
     StateInput,
     States,
 )
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import (
-    ENTRIES,
-    KEYED_ENTRIES,
-    SERIALIZED_KEY,
-    is_timer,
-    map_namespaces,
-)
-from pyspark_savepoint.statebackends.model.json_values import from_json
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import (
     PREFIX,
@@ -65,6 +54,17 @@ from pyspark_savepoint.statebackends.python.python_state import (
     unwrapped,
 )
 from pyspark_savepoint.statebackends.python.resolve import python_key
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
+    ENTRIES,
+    KEYED_ENTRIES,
+    SERIALIZED_KEY,
+    is_timer,
+    map_namespaces,
+)
+from pyspark_savepoint.statebackends.rows.json_values import from_json
+from pyspark_savepoint.statebackends.rows.state_column import unwrap
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (

@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     milliseconds,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import DistinctRows, MergedRows
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
     WINDOW_COLUMN,

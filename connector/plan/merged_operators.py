@@ -26,8 +26,8 @@ from pyspark_savepoint.plan.keyed_edits import (
     with_states,
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
-from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, is_timer
+from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec

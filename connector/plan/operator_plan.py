@@ -24,10 +24,10 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.named import Named
 from pyspark_savepoint.statebackends.catalog.rows import known_as
-from pyspark_savepoint.statebackends.model.class_names import ClassRename
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.types.class_names import ClassRename
 from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 

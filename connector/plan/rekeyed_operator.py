@@ -37,17 +37,17 @@ from pyspark_savepoint.plan.keyed_edits import (
 )
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput, States
 from pyspark_savepoint.plan.state_inputs import parsed_spec
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.entry_bytes import (
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY_GROUP,
     KEYED_ENTRIES,
     SERIALIZED_KEY,
     is_timer,
 )
-from pyspark_savepoint.statebackends.model.key_codec import shown_key
-from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
-from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder, RemapStateIds, key_columns
 from pyspark_savepoint.statebackends.writing.entry_rows import EntryRows, NoOtherEntries
 from pyspark_savepoint.statebackends.writing.new_keys import (

@@ -22,9 +22,9 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_options, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
-from pyspark_savepoint.statebackends.model.class_names import ClassRename, may_name_classes, names_in, traces_of
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, STATE, VALUE
-from pyspark_savepoint.statebackends.model.key_codec import shown_key
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
+from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.types.class_names import ClassRename, may_name_classes, names_in, traces_of
 
 #: The name of a Java class; inner classes have a dollar sign.
 CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")

@@ -17,7 +17,7 @@ from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.named import Named
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
 
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"

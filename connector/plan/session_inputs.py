@@ -24,8 +24,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan, PlannedState, StateInput
-from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NO_NAMESPACE,
     STATE_WINDOW,
     WINDOW_COLUMN,
@@ -34,8 +33,9 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateDescriptor,
     StateKind,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.model.state_sets import SESSIONS_OF
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, has_sessions
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes

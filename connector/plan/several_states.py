@@ -24,8 +24,8 @@ from pyspark_savepoint.plan.state_inputs import (
     keyed_spec,
     with_keyed_states,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns

@@ -28,16 +28,16 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_rows,
 )
 from pyspark_savepoint.plan.session_inputs import SessionTable, session_table
-from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator, shown_name
+from pyspark_savepoint.statebackends.rows.descriptors import (
     STATE_WINDOW,
     WINDOW_COLUMN,
     WINDOW_CONTENTS,
     KeyedDescriptor,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.python.python_state import is_python_operator, shown_name
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
 from pyspark_savepoint.statebackends.writing.planning.kept_states import (

@@ -15,9 +15,9 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
-from pyspark_savepoint.statebackends.model.applicability import KEYED_TABLES
-from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
+from pyspark_savepoint.statebackends.rows.json_values import from_json
 from pyspark_savepoint.text.texts import numbered
 
 #: How many keys a text names, and the length of each.

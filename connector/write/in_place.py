@@ -41,16 +41,16 @@ from pyspark_savepoint.plan.added_rows import AddedTable, RowsOfTasks, with_numb
 from pyspark_savepoint.plan.keyed_edits import merged_rows, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, is_python_operator
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,
     StateKind,
     service_of,
 )
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves, refuse_unnamed_sessions
-from pyspark_savepoint.statebackends.python.python_rows import PythonRows
-from pyspark_savepoint.statebackends.python.python_state import PREFIX, is_python_operator
+from pyspark_savepoint.statebackends.rows.state_sets import Registered, refuse_halves, refuse_unnamed_sessions
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, has_sessions

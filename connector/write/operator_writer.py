@@ -26,9 +26,9 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import edited_state, merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES as ENTRY_COLUMNS
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES as ENTRY_COLUMNS
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_streams

@@ -51,7 +51,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, Base, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import ROCKSDB, Operators, SavepointPlan
-from pyspark_savepoint.statebackends.model.state_sets import Registered, refuse_halves
+from pyspark_savepoint.statebackends.rows.state_sets import Registered, refuse_halves
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (

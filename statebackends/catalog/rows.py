@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 Row = dict[str, Any]
 

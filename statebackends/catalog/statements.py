@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.statebackends.catalog.rows import known_as
-from pyspark_savepoint.statebackends.model.applicability import KEYED_TABLES
+from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
 
 SNAPSHOT_NAMESPACE = "savepoint"
 #: The tables of the whole snapshot, by their names in the namespace.

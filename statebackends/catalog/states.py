@@ -32,13 +32,10 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.model.compiled_plan import CompiledPlan, names_of
-from pyspark_savepoint.statebackends.model.descriptors import service_of
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
-from pyspark_savepoint.statebackends.model.type_names import spark_type
-from pyspark_savepoint.statebackends.model.unify import merge_registrations
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import service_of
+from pyspark_savepoint.statebackends.rows.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,
     distinct,
@@ -50,6 +47,9 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import CompiledPlan, names_of
+from pyspark_savepoint.statebackends.types.type_names import spark_type
+from pyspark_savepoint.statebackends.types.unify import merge_registrations
 
 STATES = schema(
     **OPERATOR,

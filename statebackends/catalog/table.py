@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
 )
 from pyspark_savepoint.statebackends.catalog.statements import create_statements, drop_statements, name_tables
 from pyspark_savepoint.statebackends.catalog.states import STATES, master_states, operator_states, states
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 
 COORDINATOR_STATE = schema(**OPERATOR, value=BYTES)

@@ -36,7 +36,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_CONTENTS
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 INPUT, OUTPUT = "input", "output"

@@ -45,7 +45,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
 )
 from pyspark_savepoint.statebackends.catalog.table import opened, to_batches
 from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
 
 COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
 #: Column of sinks, which have several states: the operator state.

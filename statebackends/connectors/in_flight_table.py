@@ -40,7 +40,7 @@ from pyspark_savepoint.statebackends.connectors.channel_records import (
     serializer_of_records,
 )
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
 

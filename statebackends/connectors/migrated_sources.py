@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskSta
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 KAFKA_SOURCE = "kafka-source"

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks, running_subtasks
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
+from pyspark_savepoint.statebackends.rows.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION, OperatorPart, write_operator_state

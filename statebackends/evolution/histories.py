@@ -37,7 +37,7 @@ from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumu
 from pyspark_savepoint.statebackends.evolution.lineage import AGGREGATES, HARMLESS, LOCAL, PASSING, Lineage
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, OperatorShape, StateShape
-from pyspark_savepoint.statebackends.model.compiled_plan import milliseconds_of
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import milliseconds_of
 
 HISTORY = "__history_"
 #: The state of the rows of an input themselves.

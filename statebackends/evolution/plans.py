@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.shapes import Column
-from pyspark_savepoint.statebackends.model.compiled_plan import problem_of
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import problem_of
 
 NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_([0-9]{1,6})")
 FUNCTION = re.compile(r"\$(\$?[A-Za-z0-9_ ]+|[^$]+)\$[0-9]+")

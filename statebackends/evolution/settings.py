@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     windows_of,
 )
 from pyspark_savepoint.statebackends.evolution.plans import Node, order_of
-from pyspark_savepoint.statebackends.model.compiled_plan import milliseconds_of
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import milliseconds_of
 
 LARGER = "rows beyond the best {old} are not in its state, and up to {new} are wanted now"
 

@@ -39,8 +39,8 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     SharedInput,
     StateNumbers,
 )
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.merging.changed_values import (
 )
 from pyspark_savepoint.statebackends.merging.keyed_input import described
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
-from pyspark_savepoint.statebackends.model.request import (
+from pyspark_savepoint.statebackends.requests.request import (
     FeedRequest,
     FeedVersion,
     Table,
@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.model.request import (
     TableRequest,
     choose_columns,
 )
-from pyspark_savepoint.statebackends.model.state_column import LIST_INDEX, MAP_KEY
+from pyspark_savepoint.statebackends.rows.state_column import LIST_INDEX, MAP_KEY
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, EntryDiff, Half, places_in
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, SUBTASK, WINDOW, KeyedTable
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable

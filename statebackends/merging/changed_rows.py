@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     StateNumbers,
     described,
 )
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, consecutive, with_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, consecutive, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable

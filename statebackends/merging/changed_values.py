@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.merging.comparison import compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import Division, concat, together
 from pyspark_savepoint.statebackends.merging.keyed_input import SharedInput, described
 from pyspark_savepoint.statebackends.merging.row_bytes import chunk_of_rows, row_bytes
-from pyspark_savepoint.statebackends.model.request import (
+from pyspark_savepoint.statebackends.requests.request import (
     Table,
     TablePartition,
     TableRequest,

@@ -13,7 +13,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, distinct
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
-from pyspark_savepoint.statebackends.model.sorting import order_within
+from pyspark_savepoint.statebackends.rows.sorting import order_within
 
 #: Numbers per state: entries before and after; added, removed, changed.
 COUNTS = ("before", "after", "added", "removed", "changed")

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
-from pyspark_savepoint.statebackends.model.entry_bytes import (
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
     KEY,
     KEY_GROUP,
     KEYED_ENTRIES,

@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
-from pyspark_savepoint.statebackends.model.entry_bytes import EntryReader, is_timer
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.entry_bytes import EntryReader, is_timer
 from pyspark_savepoint.statebackends.sources.keyed_plan import table_of
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream

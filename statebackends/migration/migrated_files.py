@@ -33,8 +33,8 @@ from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import Part
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import KEY, EntryProgram
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRef
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.table_options import DEFAULT_MEMORY
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.requests.table_options import DEFAULT_MEMORY
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION

@@ -50,12 +50,12 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     PartVerdict,
     StateRef,
 )
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from pyspark_savepoint.statebackends.types.pojo_subclasses import ClassFileSubclasses
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
 
 #: The release whose inference POJOs of Flink 1 have: from 1.19 on the same for all that Flink 1 could write.

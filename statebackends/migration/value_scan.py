@@ -49,7 +49,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     Outcome,
     StateRef,
 )
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from pyspark_savepoint.formats.columns import DecodeOptions, list_array, struct_
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.python_types import BINARY, PickledCoder
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.python.python_state import PythonState, encode_keys, python_states, shown_name
 from pyspark_savepoint.statebackends.python.resolve import PythonKey, python_key, resolve
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 OPTIONS = DecodeOptions()

@@ -43,8 +43,8 @@ from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, TIME
 from pyspark_savepoint.formats.serializers.composite.fields import RowSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.variant import VARIANT, Date, Timestamp
-from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.rows.descriptors import PYTHON_PREFIX
+from pyspark_savepoint.statebackends.rows.state_column import has_ttl
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator

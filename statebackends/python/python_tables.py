@@ -19,22 +19,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions, struct_array
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.variant import VARIANT
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
-from pyspark_savepoint.statebackends.model.request import (
-    Table,
-    TablePartition,
-    TableRequest,
-    choose_columns,
-    with_columns,
-)
-from pyspark_savepoint.statebackends.model.state_column import (
-    LAST_ACCESS,
-    LIST_INDEX,
-    LIST_VALUE,
-    MAP_KEY,
-    MAP_VALUE,
-    repeat_index,
-)
 from pyspark_savepoint.statebackends.python.python_state import (
     PythonState,
     decode_keys,
@@ -49,6 +33,22 @@ from pyspark_savepoint.statebackends.python.resolve import (
     python_key,
     registered_names,
     resolve,
+)
+from pyspark_savepoint.statebackends.requests.request import (
+    Table,
+    TablePartition,
+    TableRequest,
+    choose_columns,
+    with_columns,
+)
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW
+from pyspark_savepoint.statebackends.rows.state_column import (
+    LAST_ACCESS,
+    LIST_INDEX,
+    LIST_VALUE,
+    MAP_KEY,
+    MAP_VALUE,
+    repeat_index,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entry_diff import CHANGED_STATES, SUFFIXES

@@ -34,7 +34,6 @@ from pyspark_savepoint.formats.serializers.notation.python_types import (
     list_of,
     parse_python_types,
 )
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import (
     PREFIX,
     PickledKeys,
@@ -46,6 +45,7 @@ from pyspark_savepoint.statebackends.python.python_state import (
     shown_name,
     unwrapped,
 )
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KeyedTable, column_names

@@ -42,7 +42,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, MapEntries, Repeated
 from pyspark_savepoint.formats.serializers.layout import Part, locate, skip_rows
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 
 UNIT = "unit"
 UNITS = SCHEMA.append(pa.field(UNIT, pa.int8()))

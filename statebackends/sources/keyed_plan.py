@@ -26,12 +26,12 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_f
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
-from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
-from pyspark_savepoint.statebackends.model.state_column import StateColumn
-from pyspark_savepoint.statebackends.model.unify import merge_registrations, unify
+from pyspark_savepoint.statebackends.requests.request import TableRequest, choose_states
+from pyspark_savepoint.statebackends.rows.state_column import StateColumn
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
+from pyspark_savepoint.statebackends.types.unify import merge_registrations, unify
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream

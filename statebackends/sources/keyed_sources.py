@@ -41,7 +41,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
 from pyspark_savepoint.statebackends.sources.changelog_source import KeyedStream as KeyedStream
 from pyspark_savepoint.statebackends.sources.changelog_units import UNIT, UnitReader

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource, RocksDBSource
 

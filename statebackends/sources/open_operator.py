@@ -36,8 +36,8 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.metadata_reading import load
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources

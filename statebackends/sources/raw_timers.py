@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberS
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import TIMER_DOMAINS, TimerQueue
+from pyspark_savepoint.statebackends.rows.descriptors import TIMER_DOMAINS, TimerQueue
 
 MAGIC = bytes.fromhex("f1cd859f")
 VERSION = 2

@@ -26,8 +26,8 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBl
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.state_column import StateColumn
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+from pyspark_savepoint.statebackends.rows.state_column import StateColumn
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.tables.keys import check_key_groups
 

@@ -23,9 +23,9 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.json_values import to_json
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, shown_keys, unwrapped
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.json_values import to_json
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream
 from pyspark_savepoint.statebackends.surveys.sizes import (

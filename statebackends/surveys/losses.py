@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamSt
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.sources.lost_state import LostState

@@ -29,8 +29,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import name_of, names
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
-from pyspark_savepoint.statebackends.model.state_sets import NOT_NAMED, SESSIONS_OF, Half, Registered
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.rows.state_sets import NOT_NAMED, SESSIONS_OF, Half, Registered
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, table_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.survey import Row, Surveyed, SurveyPart

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
 
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")

@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
 from pyspark_savepoint.statebackends.python.python_state import name_of, names
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS, has_ttl, unit_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart

@@ -46,8 +46,8 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import name_of
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources

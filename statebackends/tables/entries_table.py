@@ -24,8 +24,9 @@ from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.entry_bytes import (
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TablePartition, TableRequest, with_columns
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY_GROUP,
     KEYED_ENTRIES,
@@ -35,7 +36,6 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     EntryReader,
     is_timer,
 )
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource

@@ -30,8 +30,8 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.model.rows import join
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
+from pyspark_savepoint.statebackends.rows.rows import join
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit
 from pyspark_savepoint.statebackends.tables.keyed_table import WINDOW, KeyedPartition, KeyedTable, column_names
 

@@ -18,9 +18,9 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
-from pyspark_savepoint.statebackends.model.state_column import (
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, with_columns
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW
+from pyspark_savepoint.statebackends.rows.state_column import (
     LAST_ACCESS,
     LIST_INDEX,
     LIST_VALUE,
@@ -29,7 +29,6 @@ from pyspark_savepoint.statebackends.model.state_column import (
     StateColumn,
     elements_of,
 )
-from pyspark_savepoint.statebackends.model.unify import conform, merge_registrations
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -47,6 +46,7 @@ from pyspark_savepoint.statebackends.tables.keyed_table import (
 )
 from pyspark_savepoint.statebackends.tables.keys import check_key_groups
 from pyspark_savepoint.statebackends.tables.session_windows import SessionWindows
+from pyspark_savepoint.statebackends.types.unify import conform, merge_registrations
 
 ELEMENT_LAST_ACCESS = "last_access"
 FLAT = ("LIST", "MAP")

@@ -33,10 +33,10 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import SESSIONS, STATE_WINDOW
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, with_columns
-from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
-from pyspark_savepoint.statebackends.model.state_column import (
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, with_columns
+from pyspark_savepoint.statebackends.rows.descriptors import SESSIONS, STATE_WINDOW
+from pyspark_savepoint.statebackends.rows.rows import RowsOfBlock, rows_of
+from pyspark_savepoint.statebackends.rows.state_column import (
     LAST_ACCESS,
     StateColumn,
     decode_either,
@@ -44,7 +44,6 @@ from pyspark_savepoint.statebackends.model.state_column import (
     split_ttl,
     split_ttl_type,
 )
-from pyspark_savepoint.statebackends.model.unify import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSpec,
     KeyedSplit,
@@ -64,6 +63,7 @@ from pyspark_savepoint.statebackends.tables.session_windows import (
     SessionWindows,
     merging_state,
 )
+from pyspark_savepoint.statebackends.types.unify import conform, unify
 
 #: Cells of a batch: tables of very many columns have fewer rows in a batch.
 MAX_CELLS = 1 << 24

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import column_texts
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import kryo_keys
-from pyspark_savepoint.statebackends.model.json_values import from_json
+from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 #: Longest excerpt of a key in an error message, in bytes or characters.
 SHOWN = 200

@@ -21,7 +21,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import fixed_values, with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import (
+from pyspark_savepoint.statebackends.requests.request import Table, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.rows.descriptors import NAMESPACE_COLUMN, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import (
     NAMED_STATES,
     WRAPPED,
     CompiledPlan,
@@ -29,9 +31,7 @@ from pyspark_savepoint.statebackends.model.compiled_plan import (
     WindowSpan,
     names_of,
 )
-from pyspark_savepoint.statebackends.model.descriptors import NAMESPACE_COLUMN, WINDOW_COLUMN
-from pyspark_savepoint.statebackends.model.explained_plan import nodes_for
-from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.sql_plans.explained_plan import nodes_for
 
 #: A time as in SQL, which has no zone.
 TIME = pa.timestamp("us")

@@ -33,12 +33,12 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
-from pyspark_savepoint.statebackends.model.state_column import decode_either
-from pyspark_savepoint.statebackends.model.unify import conform, merge_registrations, unify
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_states, with_columns
+from pyspark_savepoint.statebackends.rows.state_column import decode_either
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
+from pyspark_savepoint.statebackends.types.unify import conform, merge_registrations, unify
 
 KEY, VALUE, SUBTASK = "key", "value", "subtask"
 NOWHERE = ByteStreamStateHandle("", b"")

@@ -30,15 +30,15 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import SESSIONS, STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.model.state_column import (
+from pyspark_savepoint.statebackends.rows.descriptors import SESSIONS, STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
+from pyspark_savepoint.statebackends.rows.state_column import (
     LIST_VALUE,
     MAP_KEY,
     MAP_VALUE,
     elements_of,
     unit_serializers,
 )
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit, Places, is_namespaced
 
 #: States that say which session has which state window.

@@ -24,9 +24,8 @@ from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue, timer_queues
-from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_states, with_columns
-from pyspark_savepoint.statebackends.model.unify import conform, unify
+from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_states, with_columns
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSplit,
     check_decodable_key,
@@ -37,6 +36,7 @@ from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 from pyspark_savepoint.statebackends.tables.keys import KeyLookup, check_key_groups
+from pyspark_savepoint.statebackends.types.unify import conform, unify
 
 TIMESTAMP_BYTES = 8
 SIGN = np.int64(-(2**63))

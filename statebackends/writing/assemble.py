@@ -27,10 +27,10 @@ from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_f
 from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest
-from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, merge_runs, read_run, write_run
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TablePartition, TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable

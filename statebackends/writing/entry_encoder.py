@@ -31,8 +31,8 @@ from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import (
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY,
     KEY_GROUP,
@@ -42,8 +42,8 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     TIMESTAMP_BYTES,
     VALUE,
 )
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
-from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, refuse_null
+from pyspark_savepoint.statebackends.rows.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, mark_of
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns

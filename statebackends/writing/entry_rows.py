@@ -22,9 +22,9 @@ from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, STATE, VALUE
-from pyspark_savepoint.statebackends.model.key_codec import shown_key
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
+from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.writing.new_keys import HELD, OLD, held_name
 
 MAP_KEY, MAP_VALUE, ROW = "map_key", "map_value", "value"

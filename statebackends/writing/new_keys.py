@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.entry_bytes import (
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY,
     KEY_GROUP,
@@ -39,8 +39,8 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     is_timer,
     length_column,
 )
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, shown_key
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, shown_key
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
 

@@ -31,9 +31,9 @@ from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamSt
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
-from pyspark_savepoint.statebackends.model.sorting import order_within
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.descriptors import OperatorStateDescriptor
+from pyspark_savepoint.statebackends.rows.sorting import order_within
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of

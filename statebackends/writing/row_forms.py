@@ -41,16 +41,16 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, 
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     TIMER_DOMAINS,
     KeyedDescriptor,
     StateDescriptor,
 )
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null, shown_key
-from pyspark_savepoint.statebackends.model.sorting import SortedBatch, group_bounds
-from pyspark_savepoint.statebackends.model.state_entries import (
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, refuse_null, shown_key
+from pyspark_savepoint.statebackends.rows.sorting import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.rows.state_entries import (
     KeySpans,
     RefusedRow,
     StateEntries,

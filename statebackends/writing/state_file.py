@@ -39,11 +39,11 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import (
     total,
 )
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
-from pyspark_savepoint.statebackends.model.key_codec import entry_keys, shown_key
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
+from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, shown_key
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.sources.lost_state import LostState

@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import is_unchanged
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY_GROUP, STATE
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEY_GROUP, STATE
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
 from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan

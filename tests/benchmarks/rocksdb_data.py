@@ -31,8 +31,8 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from tests.benchmarks.data import UID, header_of, key_groups, make_keys

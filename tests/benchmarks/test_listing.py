@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.benchmarks.data import write_wide_savepoint
 
 OPERATORS, SUBTASKS = (200, 128) if os.environ.get("BENCH_HANDLES") else (20, 16)

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.benchmarks.data import UID, write_savepoint
 from tests.benchmarks.measure import best
 
@@ -111,7 +111,7 @@ def test_spark_noop(case: tuple[str, Path], spark: Any, capsys: pytest.CaptureFi
 # The peak of this process alone: ru_maxrss would begin with that of the process which started it.
 MEMORY = """
 import re, sys
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 parts = open_table(TableRequest(sys.argv[1], uid="bench")).partitions(1)
 rows = sum(batch.num_rows for part in parts for batch in part.batches())

@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.operators.state_registry import create_backend
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 KEYS = int(os.environ.get("BENCH_KEYS", "2000"))
 #: Calls for each key.

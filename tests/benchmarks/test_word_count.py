@@ -27,10 +27,10 @@ import pytest
 from cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.runtime.user_code import relaxed_gc
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from tests.benchmarks.measure import Memory
 

@@ -30,9 +30,9 @@ import pytest
 from pyspark_savepoint.engines.spark.distribution import key_by
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink
 from tests.benchmarks.measure import best

@@ -21,7 +21,7 @@ from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.option_values import option_text
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.model.applicability import STREAM
+from pyspark_savepoint.statebackends.requests.applicability import STREAM
 
 pytestmark = pytest.mark.slow("type checkers read Spark's stubs")
 

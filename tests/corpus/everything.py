@@ -13,8 +13,8 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedS
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 from tests.corpus.expected import read

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.written import EXACT, Kind, parse, written
 from tests.oracle.compare import comparable
 

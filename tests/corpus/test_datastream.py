@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.everything import KEYED, misplaced_keys, read_state, states_of
 from tests.corpus.expected import read
 

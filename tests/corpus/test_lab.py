@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.expected import RecordedSnapshot, differences, read
 from tests.corpus.written import EXACT
 from tests.oracle.compare import comparable

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.expected import RecordedSnapshot, read
 from tests.corpus.written import EXACT
 from tests.oracle.compare import comparable

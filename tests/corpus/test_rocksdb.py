@@ -27,8 +27,8 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.snapshot.relocation import replace_streams
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.expected import RecordedSnapshot, differences
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")

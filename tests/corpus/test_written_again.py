@@ -18,11 +18,11 @@ from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.corpus.expected import read

@@ -13,8 +13,8 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 #: Bytes of Arrow that a table may take: for every byte of the file, and for every row or column there is.
 PER_BYTE = 4096

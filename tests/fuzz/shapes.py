@@ -68,8 +68,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.tables.keys import encode
 from tests.data import located
 from tests.fuzz.seeds import seeds_of

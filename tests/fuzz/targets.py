@@ -62,8 +62,8 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.variant import encode_variant
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.data import unpacked

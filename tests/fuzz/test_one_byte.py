@@ -11,8 +11,8 @@ import pytest
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_metadata
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.data import unpacked
 from tests.fuzz.seeds import SHOP, seeds_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
-from pyspark_savepoint.statebackends.model.explained_plan import nodes_of
+from pyspark_savepoint.statebackends.sql_plans.explained_plan import nodes_of
 from tests.fuzz.shapes import Measured, growth
 from tests.fuzz.texts import TEXTS, made, problem_of
 

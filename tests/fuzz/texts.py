@@ -40,7 +40,7 @@ from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
-from pyspark_savepoint.statebackends.model.compiled_plan import CompiledPlan
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import CompiledPlan
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.text.conditions import parse_condition

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from tests.oracle.flink import FlinkError, Oracle
 
 NEWEST = (2, 3)

@@ -12,8 +12,8 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle import compare
 from tests.oracle.flink import SavepointOf, restore

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
 from tests.oracle.flink import FlinkError, Oracle, SavepointOf

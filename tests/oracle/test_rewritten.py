@@ -11,7 +11,7 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from pyspark_savepoint.statebackends.writing.write_task import write_rows

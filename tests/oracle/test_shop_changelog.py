@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundEr
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates

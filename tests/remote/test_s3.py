@@ -33,8 +33,8 @@ from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.write.copying import pin_snapshot
 from tests.remote.conftest import SHOP
 from tests.remote.storage import FaultyProxy, delete, put, upload

@@ -11,7 +11,7 @@ import pytest
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 READS = """
 import sys
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 partitions = open_table(TableRequest(sys.argv[1], uid="accounts", memory=int(sys.argv[2]))).partitions(2)
 assert sum(batch.num_rows for part in partitions for batch in part.batches())

@@ -21,9 +21,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.applicability import TABLES
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.applicability import TABLES
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import refuse_overlaps
 
 

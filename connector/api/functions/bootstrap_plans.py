@@ -21,9 +21,6 @@ from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merge
 from pyspark_savepoint.plan.engine import HASHED, Engine, Rows
 from pyspark_savepoint.plan.key_hashes import HashCode
 from pyspark_savepoint.plan.operator_plan import StateInput
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
     KeyedBroadcastProcessFunction,
@@ -42,6 +39,9 @@ from pyspark_savepoint.statebackends.processing.operators.operator_state import 
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution

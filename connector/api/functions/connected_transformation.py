@@ -18,7 +18,6 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
 from pyspark_savepoint.plan.engine import Cell, Engine, Rows
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -33,6 +32,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_inputs impor
     RecordInput,
 )
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 #: The tables that functions yield.
 T = TypeVar("T")

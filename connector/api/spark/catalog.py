@@ -139,8 +139,8 @@ def handler(table: str) -> type:
 
 def rows_of(path: str, table: str) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a table about a snapshot as tuples."""
-    from pyspark_savepoint.statebackends.model.request import TableRequest
     from pyspark_savepoint.statebackends.open_table import open_table
+    from pyspark_savepoint.statebackends.requests.request import TableRequest
 
     with plainly():
         for partition in open_table(TableRequest(snapshot_path(path), table=table)).partitions(1):

@@ -36,7 +36,7 @@ from pyspark_savepoint.options.paths import located, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.text.doors import of_verbs
 
 if TYPE_CHECKING:

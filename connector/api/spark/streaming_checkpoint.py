@@ -50,8 +50,8 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.paths import located, snapshot_path
 from pyspark_savepoint.options.worker_python import expect_session
-from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.rows.descriptors import USER_TIMERS, WINDOW_CONTENTS, WINDOW_TIMERS
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

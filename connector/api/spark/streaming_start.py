@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, Stat
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED
-from pyspark_savepoint.statebackends.model.applicability import KEYED_STATE, KEYED_TABLES, TIMERS, WINDOW_STATE
+from pyspark_savepoint.statebackends.requests.applicability import KEYED_STATE, KEYED_TABLES, TIMERS, WINDOW_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -43,9 +43,9 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.plan.engine import HASHED
 from pyspark_savepoint.plan.key_hashes import KeyHashing, key_groups, keys_of
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
-from pyspark_savepoint.statebackends.model.groups import group_numbers
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
-    from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
     from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 

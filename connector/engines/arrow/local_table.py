@@ -22,15 +22,15 @@ from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
-from pyspark_savepoint.statebackends.model.json_variants import holds_json
-from pyspark_savepoint.statebackends.model.request import Described, PartitionOfRows, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.requests.request import Described, PartitionOfRows, TablePartition, choose_columns
+from pyspark_savepoint.statebackends.rows.json_variants import holds_json
 from pyspark_savepoint.text import progress
 from pyspark_savepoint.text.texts import numbered
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pyspark_savepoint.statebackends.model.arrow_types import ArrowBatch, ArrowSchema, ArrowTable
+    from pyspark_savepoint.statebackends.requests.arrow_types import ArrowBatch, ArrowSchema, ArrowTable
 
 #: How many columns the ``repr`` of a table names.
 SHOWN_COLUMNS = 8

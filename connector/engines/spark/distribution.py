@@ -25,7 +25,7 @@ from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code, key_groups, keys_of
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import KeyOptions
     from pyspark_savepoint.plan.engine import BatchFunction
     from pyspark_savepoint.plan.key_hashes import KeyHashing
-    from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.
 LAYOUT = "savepoint.keyBy"

@@ -20,7 +20,7 @@ from pyspark.sql import datasource
 from pyspark_savepoint.engines.spark.reader import SavepointDataSourceReader
 from pyspark_savepoint.engines.table_reads import SIGNS, table_of
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.statebackends.model.applicability import KEYED_TABLES
+from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,13 +28,13 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
-from pyspark_savepoint.statebackends.model.request import Described
+from pyspark_savepoint.statebackends.requests.request import Described
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.options.options import SavepointReadOptions
-    from pyspark_savepoint.statebackends.model.request import TablePartition
+    from pyspark_savepoint.statebackends.requests.request import TablePartition
 
 
 P = ParamSpec("P")

@@ -61,7 +61,7 @@ from pyspark_savepoint.options.pickled_serializers import texts_in
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
 from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, HASHED, SNAPSHOT
-from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
+from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, WINDOW_COLUMN
 from pyspark_savepoint.text.conditions import with_expression
 from pyspark_savepoint.text.texts import without_traces
 from pyspark_savepoint.write.copying import copy_files, held
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
-    from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
 A = TypeVar("A")

@@ -46,7 +46,7 @@ from pyspark_savepoint.statebackends.connectors.channel_records import (
 from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import NOTE, rows_of
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Statuses that can be set. A failed committable is counted with the others, and lost.

@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.serializers.sql.external import external_serializ
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import with_ttl
 
 #: How values are read and written: times as Flink stores them, so that none is lost.

@@ -47,8 +47,8 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     put_together,
 )
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_COLUMN
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 #: The column of the place of a row among all that the user gives.
 ORDER = "__order"

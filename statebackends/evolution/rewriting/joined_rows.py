@@ -27,8 +27,8 @@ from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRo
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import StateRows
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, without_waiting
 from pyspark_savepoint.statebackends.evolution.shapes import Column, StateShape
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_COLUMN
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 #: Whether a row is of the savepoint.
 MARK = "__savepoint"

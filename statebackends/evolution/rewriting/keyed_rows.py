@@ -42,9 +42,9 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_COLUMN
-from pyspark_savepoint.statebackends.model.groups import group_numbers
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS as ACCESS_SUFFIX
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS as ACCESS_SUFFIX
 
 KEY = "key"
 LONG = LogicalType("BIGINT")

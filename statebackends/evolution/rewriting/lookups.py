@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.evolution.changes import Expression
 from pyspark_savepoint.statebackends.evolution.histories import HISTORY
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 
 @dataclass(frozen=True)

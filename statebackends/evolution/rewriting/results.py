@@ -26,8 +26,8 @@ from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, 
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import rows_by_key
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, StateRows
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, OperatorShape
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 #: By which keys are distributed; nothing of it is written.
 MAX_PARALLELISM = 128

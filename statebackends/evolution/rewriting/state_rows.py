@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import DuplicateKeyError
 from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 COUNT, ASSOCIATIONS, NUMBER, TIME, EMITTED, RANK, VALUE = (
     "count", "associations", "number", "time", "emitted", "rank", "value",

@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, r
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, TIME, VALUE, StateRows
-from pyspark_savepoint.statebackends.model.groups import group_numbers
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 
 @dataclass(frozen=True)

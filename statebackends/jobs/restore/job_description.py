@@ -51,8 +51,8 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import Kryo
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair
-from pyspark_savepoint.statebackends.model.descriptors import service_of
-from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.rows.descriptors import service_of
+from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 

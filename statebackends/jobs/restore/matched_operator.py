@@ -55,8 +55,8 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     Verdict,
 )
 from pyspark_savepoint.statebackends.jobs.restore.suggestions import Changed, Resolve, renamed_states, suggestions
-from pyspark_savepoint.statebackends.model.descriptors import PYTHON_PREFIX
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.rows.descriptors import PYTHON_PREFIX
+from pyspark_savepoint.statebackends.rows.state_column import has_ttl
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The kind recorded by Flink up to 1.4: it is compatible with any kind.

@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Operato
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.statebackends.model.arrow_types import ArrowTable
+    from pyspark_savepoint.statebackends.requests.arrow_types import ArrowTable
 
 
 class Verdict(StrEnum):

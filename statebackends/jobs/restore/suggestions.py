@@ -23,8 +23,8 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility, Resolution
 from pyspark_savepoint.statebackends.jobs.restore.job_description import ALWAYS_THERE, StateDescription, StateMetas
-from pyspark_savepoint.statebackends.model.class_names import ClassRename, names_in
-from pyspark_savepoint.statebackends.model.state_column import unwrap
+from pyspark_savepoint.statebackends.rows.state_column import unwrap
+from pyspark_savepoint.statebackends.types.class_names import ClassRename, names_in
 
 #: Compares a serializer of the snapshot with one of the job.
 Resolve = Callable[[TypeSerializer, TypeSerializer], Resolution]

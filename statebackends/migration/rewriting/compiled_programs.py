@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import Kryo
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.statebackends.migration.rewriting.kryo_values import KryoStatePart
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import ValueProgram, marked_layout
-from pyspark_savepoint.statebackends.model.serializer_parts import Path
+from pyspark_savepoint.statebackends.types.serializer_parts import Path
 
 #: Kinds of items in the kernel, by their types.
 ITEMS = ("INT", "STRING", "FLOAT", "BOOLEAN", "BYTE", "SHORT", "LONG", "DOUBLE")

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSeria
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.migration.rewriting.scala_types import of_scala_api
 from pyspark_savepoint.statebackends.migration.rewriting.value_program import PLAIN
-from pyspark_savepoint.statebackends.model.entry_bytes import TIMESTAMP_BYTES
+from pyspark_savepoint.statebackends.rows.entry_bytes import TIMESTAMP_BYTES
 
 SEED = 0xCAFEBABE
 NONE = "None"

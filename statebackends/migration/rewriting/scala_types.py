@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import (
     TraversableSerializer,
 )
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.statebackends.model.serializer_parts import Path
+from pyspark_savepoint.statebackends.types.serializer_parts import Path
 
 SCALA_API = SCALA[0]
 #: Classes of numbers that Kryo writes for the Scala API, with flink-scala-api's mapper and what it maps them to.

@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.value_program import (
     ValueProgram,
     bounded_count,
 )
-from pyspark_savepoint.statebackends.model.serializer_parts import Path
+from pyspark_savepoint.statebackends.types.serializer_parts import Path
 
 
 @dataclass

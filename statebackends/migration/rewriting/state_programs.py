@@ -33,9 +33,9 @@ from pyspark_savepoint.statebackends.migration.rewriting.value_program import (
     ValueProgram,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Losses
-from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.serializer_parts import Path
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
+from pyspark_savepoint.statebackends.types.serializer_parts import Path
 
 COMMA = 0x2C
 VALUE, NAMESPACE, KEY = "VALUE_SERIALIZER", "NAMESPACE_SERIALIZER", "KEY_SERIALIZER"

@@ -28,9 +28,9 @@ from pyspark_savepoint.statebackends.migration.rewriting.scala_types import (
     without_successor,
 )
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MISSING_CLASS, MigrationVerdict
-from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import LISTS, MAP, SET
+from pyspark_savepoint.statebackends.types.serializer_parts import Path, by_path, with_parts
 
 #: Interfaces that Flink 2 has serializers for, if their arguments are known and plain.
 COLLECTIONS = frozenset((*LISTS, MAP, SET))

@@ -32,7 +32,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.statebackends.model.arrow_types import ArrowTable
+    from pyspark_savepoint.statebackends.requests.arrow_types import ArrowTable
 
 
 class MigrationVerdict(StrEnum):

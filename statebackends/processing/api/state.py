@@ -19,7 +19,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 
 class ObjectReuseMode(StrEnum):

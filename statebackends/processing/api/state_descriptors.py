@@ -21,9 +21,9 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import State, ValueState
 from pyspark_savepoint.statebackends.processing.api.timers import Duration, millis
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 IN = TypeVar("IN")
 ACC = TypeVar("ACC")

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import (
     AggregatingState,
     AppendingState,
@@ -40,6 +39,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
     StateOutput,
 )
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, copied_row
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 #: Result of ``out`` for a stored value that is not visible.
 GONE = object()

@@ -20,7 +20,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import K, MapState, State, V
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
@@ -29,6 +28,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     ReducingStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_tuples
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 
 class StateOutput(Protocol):

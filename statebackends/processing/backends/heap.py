@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import (
     AggregatingState,
     ListState,
@@ -25,6 +24,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
     StateOutput,
     needs_element,
 )
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 Table = dict[Any, Any]
 

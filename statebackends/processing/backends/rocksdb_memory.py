@@ -17,8 +17,8 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
-from pyspark_savepoint.statebackends.model.sorting import order_within
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values
+from pyspark_savepoint.statebackends.rows.sorting import order_within
 
 #: Most bytes of pending writes, counted with what Python needs for them.
 MOST_BEHIND = 16 << 20

@@ -24,12 +24,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import ListState, State
 from pyspark_savepoint.statebackends.processing.backends.backend import MapViews, RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Current
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_codec import Codec, as_stored, codec, key_codec
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import BufferedDatabase, EntryMemory
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 #: Bytes of the changed values that the tables of a task keep as objects.
 KEPT = 48 << 20

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, NamedTuple
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state import (
     AggregatingState,
     ListState,
@@ -30,6 +29,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import (
     needs_element,
 )
 from pyspark_savepoint.statebackends.processing.backends.heap import TABLES, Current, merge_tables
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 
 class SingleKeyValueState(ValueState[Any]):

@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
-from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
@@ -44,6 +42,8 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     relaxed_gc,
     yields_nothing,
 )
+from pyspark_savepoint.statebackends.rows.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
@@ -53,6 +51,8 @@ from pyspark_savepoint.statebackends.processing.operators.records import (
 )
 from pyspark_savepoint.statebackends.processing.operators.state_registry import KeyedElementContext, Unshared
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch
 
 INPUT, ORDER = "__savepoint_input", "__savepoint_order"
 BROADCAST = 0

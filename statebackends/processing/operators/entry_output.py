@@ -19,17 +19,17 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError, OptionError, Sav
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.model.state_entries import (
+from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive
+from pyspark_savepoint.statebackends.processing.runtime.collector import MOST, AdaptiveBatches
+from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
+from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.rows.state_entries import (
     KeySpans,
     RepeatedUserKey,
     StateEntries,
     state_entries,
 )
-from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive
-from pyspark_savepoint.statebackends.processing.runtime.collector import MOST, AdaptiveBatches
-from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"
 #: The grouped key of calls without a key, compared by identity.

@@ -22,7 +22,6 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, Operator
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
@@ -62,6 +61,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     yields_nothing,
 )
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+from pyspark_savepoint.statebackends.rows.descriptors import OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION
 from pyspark_savepoint.statebackends.writing.operator_files import serialized_entries

@@ -15,8 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
@@ -35,6 +33,8 @@ from pyspark_savepoint.statebackends.processing.operators.state_registry import 
 )
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function, relaxed_gc
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ import pyarrow.types as pt
 from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.temporal import millis_of
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.model.sorting import RowSorter, SortedBatch
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
 from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 from pyspark_savepoint.statebackends.processing.runtime.row import refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch
 from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
 

@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, MapState, ObjectReuseMode, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
@@ -54,6 +53,7 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import (
     unit_types,
 )
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 
 
 class SavedTimers(Timers):

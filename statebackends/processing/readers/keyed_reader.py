@@ -19,18 +19,18 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.unify import merge_registrations
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function, relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
 from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition, TimersTable
+from pyspark_savepoint.statebackends.types.unify import merge_registrations
 
 #: Event time timers and processing time timers of a key (and namespace).
 KeyTimers = tuple[list[int], list[int]]

@@ -16,8 +16,6 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
@@ -34,6 +32,8 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     with_default,
 )
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 
 #: Types are compared, not written, so types of every release are allowed.
 NEWEST = (2, 9)

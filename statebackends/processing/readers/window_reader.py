@@ -16,8 +16,6 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.model.descriptors import WINDOW_TIMERS
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction, Descriptor
 from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow, TimeWindow
@@ -40,6 +38,8 @@ from pyspark_savepoint.statebackends.processing.readers.reader_states import Rea
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_TIMERS
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
     KEY,

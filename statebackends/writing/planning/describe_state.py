@@ -29,8 +29,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.compiled_plan import SPAN_COLUMNS
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
     STATE_WINDOW,
@@ -45,8 +44,9 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
     timer_states,
 )
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import (

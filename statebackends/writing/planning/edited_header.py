@@ -14,11 +14,11 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
 
 StateId = tuple[str, bool]
 

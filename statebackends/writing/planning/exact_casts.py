@@ -53,9 +53,9 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
-from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
+from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.state_column import unwrap
+from pyspark_savepoint.statebackends.types.type_names import is_variant, spark_type
 
 POSITIONAL = re.compile(r"f0|_1")
 

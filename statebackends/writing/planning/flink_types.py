@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, Row
 from pyspark_savepoint.formats.serializers.notation.names import NEEDS
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, MAX_TUPLE, parse_type
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
-from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from pyspark_savepoint.statebackends.types.type_names import is_variant, spark_type
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of as form_of
 

@@ -27,9 +27,9 @@ from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
-from pyspark_savepoint.statebackends.model.state_column import has_ttl, unwrap
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
+from pyspark_savepoint.statebackends.rows.state_column import has_ttl, unwrap
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 S = TypeVar("S", bound=WriteSpec)

@@ -26,15 +26,15 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue, timer_queues
-from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
-from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue, timer_queues
+from pyspark_savepoint.statebackends.rows.state_column import unwrap
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
+from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     ELEMENTS,
     WriteRequest,

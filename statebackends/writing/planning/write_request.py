@@ -39,9 +39,9 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
-from pyspark_savepoint.statebackends.model.parallelism import DEFAULT_MAX_PARALLELISM
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.table_options import (
+from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.requests.table_options import (
     InvalidOptionValueError,
     choice,
     flag,

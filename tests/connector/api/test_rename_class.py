@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.plan.keyed_edits import with_states
-from pyspark_savepoint.statebackends.model.class_names import ClassRename, names_in
+from pyspark_savepoint.statebackends.types.class_names import ClassRename, names_in
 from tests.connector.api.test_update_state import ORACLE, entries_of
 from tests.connector.command_line.conftest import Run
 from tests.connector.command_line.conftest import run as run

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.options.option_fields import MAX_SHOWN, named
 from pyspark_savepoint.options.options import ELSEWHERE, SavepointReadOptions, options_table
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 NAMES = [name for name, found in named(SavepointReadOptions) if found.metadata["doc"]]
 

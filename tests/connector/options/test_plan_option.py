@@ -17,8 +17,8 @@ from pyspark_savepoint.options.plan_option import (
     read_plan,
 )
 from pyspark_savepoint.options.write_options import parse_spec
-from pyspark_savepoint.statebackends.model.request import EntriesRequest
-from pyspark_savepoint.statebackends.model.table_options import InvalidOptionValueError
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest
+from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 ENTRIES = EntriesRequest((("total", False), None, ("_timer_state/event_t", True)), keys=True, max_parallelism=4)

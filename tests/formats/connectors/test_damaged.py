@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.connectors.registry import (
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.connectors import test_other_sources as sources
 from tests.formats.connectors import test_sinks as sinks

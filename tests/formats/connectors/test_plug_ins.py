@@ -21,7 +21,7 @@ READ = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from pyspark_savepoint.formats.errors import UserFunctionError
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 try:
     table = open_table(TableRequest(sys.argv[2], table="committables"))

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
 from tests.open_files import open_files
 
 Pairs = list[tuple[bytes, bytes]]

@@ -9,8 +9,8 @@ import pytest
 
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import SortedRows
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.benchmarks.data import UID, write_savepoint
 
 KEYS = 3000

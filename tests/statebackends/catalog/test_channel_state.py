@@ -14,8 +14,8 @@ from pyspark_savepoint.formats.metadata import write_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 IN_FLIGHT = RelativeFileStateHandle("in-flight", 700)

@@ -9,8 +9,8 @@ import pytest
 
 from pyspark_savepoint.formats.errors import FileReplacedError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import distinct
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.benchmarks.data import write_savepoint, write_wide_savepoint

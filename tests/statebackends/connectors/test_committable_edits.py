@@ -18,7 +18,7 @@ from pyspark_savepoint.statebackends.connectors.edits.committables import (
     without_committables,
     without_in_flight,
 )
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.connectors.test_connector_tables import case
 

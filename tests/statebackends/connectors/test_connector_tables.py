@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, list_states, state_elements
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.data import every_metadata
 from tests.formats.connectors.test_sinks import i32, i64, utf

@@ -10,8 +10,8 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.statebackends.connectors.test_connector_tables import case, rows
 
 

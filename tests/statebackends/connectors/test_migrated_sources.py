@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.connectors.connector_states import state_el
 from pyspark_savepoint.statebackends.connectors.edits.sources import new_source
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.connectors.test_connector_tables import case
 

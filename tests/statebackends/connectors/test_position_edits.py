@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     with_offsets,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.connectors.test_other_sources import ARN, blob, consumer_shard, i32, stream, utf
 from tests.statebackends.connectors.test_source_edits import opened, written

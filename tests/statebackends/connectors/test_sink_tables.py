@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.connectors.connector_states import (
     transactions_of,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.data import every_metadata
 from tests.formats.connectors.test_sinks import i32, i64, utf

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     with_offsets,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 SOURCE = "e5a72f353fc1e6bbf3bd96a41384998c"

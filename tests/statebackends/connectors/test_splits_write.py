@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.errors import ConcurrentWriteError, OptionError, 
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.edits.sources import AT_LEAST_ONCE_WARNING
 from pyspark_savepoint.statebackends.connectors.edits.splits_write import SplitsWrite
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from tests.statebackends.writing.written_operators import read
 from tests.statebackends.writing.written_operators import write as write_table

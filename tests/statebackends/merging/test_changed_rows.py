@@ -15,9 +15,9 @@ from pyspark_savepoint.statebackends.merging.change_feed import EntryFeed
 from pyspark_savepoint.statebackends.merging.changed_rows import changed_rows
 from pyspark_savepoint.statebackends.merging.comparison import compare as compare_chunks
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.state_column import has_ttl
 from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 

@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.merging.change_counts import COUNTS
 from pyspark_savepoint.statebackends.merging.comparison import compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import Division, EntryChunk, paired_chunks
-from pyspark_savepoint.statebackends.model.entry_bytes import KEYED_ENTRIES
-from pyspark_savepoint.statebackends.model.request import ComparisonRequest, EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import ComparisonRequest, EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES
 from tests.benchmarks import data
 
 Entry = tuple[int, int, bytes, bytes]

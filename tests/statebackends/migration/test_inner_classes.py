@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.migration_work import Planned
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
-from pyspark_savepoint.statebackends.model.state_column import decode_either, decode_whole
+from pyspark_savepoint.statebackends.rows.state_column import decode_either, decode_whole
 from tests.data import unpacked
 from tests.statebackends.migration.test_value_scan import migration
 

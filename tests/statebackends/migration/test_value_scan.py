@@ -26,8 +26,8 @@ from pyspark_savepoint.statebackends.migration.migration_work import Planned, Sc
 from pyspark_savepoint.statebackends.migration.rewriting.state_programs import VALUE
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE, entries_of
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, TimerQueue
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, TimerQueue
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import MAGIC, VERSION
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 
 class Average(AggregateFunction[int, tuple[int, int], float]):

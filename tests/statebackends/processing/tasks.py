@@ -14,11 +14,11 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -18,6 +17,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_backend import RocksDBStateBackend
 from pyspark_savepoint.statebackends.processing.operators.state_registry import BACKENDS, create_backend
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from tests.statebackends.processing.programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
 pytestmark = pytest.mark.many_sets

@@ -19,10 +19,10 @@ from pyspark_savepoint import (
     ValueStateDescriptor,
 )
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from tests.statebackends.processing.test_two_inputs import RATES, inputs_of, processed
 
 SAID = pa.schema([("said", pa.string())])

@@ -10,7 +10,6 @@ import pytest
 
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
@@ -18,6 +17,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderMapState, ReaderRows
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.tasks import plan_of, run_plan, written
 

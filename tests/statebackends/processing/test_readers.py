@@ -18,7 +18,6 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -38,6 +37,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow,
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan, WindowReaderTask
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.tasks import plan_of, written
 

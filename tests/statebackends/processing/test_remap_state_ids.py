@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from pyspark_savepoint.statebackends.writing.entry_encoder import RemapStateIds, serialized
 from tests.statebackends.processing.tasks import batches_of, plan_of
 from tests.statebackends.processing.test_bootstrap import Everything

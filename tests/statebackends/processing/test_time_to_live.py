@@ -12,8 +12,6 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import StateKind
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.evictors import TimeEvictor
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateBootstrapFunction,
@@ -33,6 +31,8 @@ from pyspark_savepoint.statebackends.processing.api.triggers import (
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted
 from pyspark_savepoint.statebackends.processing.operators.state_registry import create_backend
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.programs import STATES, Average, Collected, concatenate
 from tests.statebackends.processing.tasks import plan_of, written

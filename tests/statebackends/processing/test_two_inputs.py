@@ -20,13 +20,13 @@ from pyspark_savepoint import (
 )
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import INPUT, ORDER, Inputs, RecordInput
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 RATES = MapStateDescriptor("rates", "STRING", "LONG")
 FIELDS = ("key", "value", "ts")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.model.request import ComparisonRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import ComparisonRequest, TableRequest
 from tests.statebackends.python.test_pyflink_job import STRING_KEYS, job  # noqa: F401 (a fixture)
 from tests.statebackends.python.test_pyflink_writes import BYTES, copied, read, write  # noqa: F401 (a fixture)
 

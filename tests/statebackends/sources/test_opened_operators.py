@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OperatorNotFoundError, SnapshotNotF
 from pyspark_savepoint.formats.filesystems.filesystem import RECENT, LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import KEPT, OpenedOperators
 from tests.statebackends.writing.written_operators import write_both
 

@@ -11,9 +11,9 @@ import pytest
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, UndecodableStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.json_values import from_json, to_json
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.json_values import from_json, to_json
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.ttl_ages import BOUNDS
 from tests.benchmarks.data import write_savepoint

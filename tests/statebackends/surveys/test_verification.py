@@ -14,8 +14,8 @@ from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 
 #: Where a file of RocksDB's ends.

@@ -16,9 +16,9 @@ from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, key_groups_for_hashes
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import TimerQueue
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, length_column
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEYED_ENTRIES, length_column
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition, EntriesTable, timer_entries

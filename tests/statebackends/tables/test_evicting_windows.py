@@ -12,7 +12,7 @@ from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
 
 EVICTING, OTHER = "f7b43fa0d92e9ecc5f5dea00de143f0a", "778d13539f97dfd5edf85f94dbe3dd7f"

@@ -13,8 +13,8 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from tests.fuzz.seeds import SHOP
 from tests.statebackends.keyed_models import KEYED, RAW, Model, Written, by_key, expected, write

@@ -13,9 +13,9 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.statebackends.model.json_values import from_json
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.json_values import from_json
 from tests.data import located
 
 #: Operators with timers in canonical state, on the heap, in RocksDB's own files, in ForSt's, and in raw keyed state.

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.benchmarks.data import UID
 from tests.benchmarks.rocksdb_data import write_native_savepoint
 from tests.corpus.expected import RecordedSnapshot, read

@@ -12,7 +12,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.types.type_names import spark_type
 
 GROUP = ("sql/stream-exec-group-aggregate_1__group-aggregate-simple", "23eaad2bb152dd975bbc63554c2ca61f")
 TUMBLE = (

@@ -24,7 +24,7 @@ from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.warming import unpack
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.statebackends.model.compiled_plan import WindowSpan, planned_span
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import WindowSpan, planned_span
 from pyspark_savepoint.statebackends.tables.named_fields import TIME, WindowColumns
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.keyed import key_partitions
 from pyspark_savepoint.formats.keyed.key_partitions import KeyedRows, KeyPartitions, Parts
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
-from pyspark_savepoint.statebackends.model.rows import join
+from pyspark_savepoint.statebackends.rows.rows import join
 from pyspark_savepoint.statebackends.sources.changelog_units import UNITS
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
 from pyspark_savepoint.statebackends.tables import keyed_table

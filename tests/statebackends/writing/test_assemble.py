@@ -37,8 +37,8 @@ from pyspark_savepoint.formats.metadata.key_groups import (
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.writing import assemble, write_task
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.task_outputs import RunFile, TaskOutput

@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.snapshot.publication import relative_files
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from tests.statebackends.writing.written_operators import read, write
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,
 )

@@ -13,10 +13,10 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column, state_entries
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe_state import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import (

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError,
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import read_serializer
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import check_writable, conform_column, form_of
 
 NEWEST = (2, 3)

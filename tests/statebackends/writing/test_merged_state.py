@@ -16,9 +16,9 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.committer import commit

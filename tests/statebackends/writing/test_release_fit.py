@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.formats.snapshot.changes import without_empty_segments
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (

@@ -23,14 +23,14 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NO_NAMESPACE,
     KeyedDescriptor,
     StateDescriptor,
     StateKind,
 )
-from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.model.sorting import RowSorter
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys
+from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnSink, EntrySink
 from tests.statebackends.keyed_models import (

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.serializers.base import write_versioned
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
 from pyspark_savepoint.statebackends.sources.raw_timers import MAGIC, VERSION
 from tests.statebackends.writing.written_operators import read, write
 

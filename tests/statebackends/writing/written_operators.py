@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest

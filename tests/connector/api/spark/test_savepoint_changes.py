@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, ra
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.plan.keyed_edits import merged_rows
-from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates

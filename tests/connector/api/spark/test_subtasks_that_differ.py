@@ -21,9 +21,9 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.pojo_subclasses import ClassFileSubclasses
-from pyspark_savepoint.statebackends.model.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.types.pojo_subclasses import ClassFileSubclasses
+from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.oracle import fleet
 

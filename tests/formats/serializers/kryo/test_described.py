@@ -31,8 +31,8 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import Kryo
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject, object_format, write_object
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.variant import VARIANT
-from pyspark_savepoint.statebackends.model.state_column import decode_whole
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_column import decode_whole
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 
 MODEL = "miglab.Model$"
 #: The first byte of a VARIANT that is BINARY.
@@ -311,7 +311,7 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 table = pyspark_savepoint.open({path!r}).table(uid="state")
 try:

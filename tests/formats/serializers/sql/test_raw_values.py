@@ -13,9 +13,9 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OPENED
+from pyspark_savepoint.statebackends.types.type_names import spark_type
 from tests.data import located
 
 ACCUMULATORS = (

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.io import local_files
 from pyspark_savepoint.formats.io.local_files import local_directory
-from pyspark_savepoint.statebackends.model import sorting
-from pyspark_savepoint.statebackends.model.sorting import (
+from pyspark_savepoint.statebackends.rows import sorting
+from pyspark_savepoint.statebackends.rows.sorting import (
     RowSorter,
     SortedBatch,
     merge_runs,
@@ -278,7 +278,7 @@ def test_the_folder_is_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyP
 MEASURED = """
     import resource, sys
     import numpy as np, pyarrow as pa
-    from pyspark_savepoint.statebackends.model.sorting import RowSorter
+    from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 
     rows, memory = int(sys.argv[1]), int(sys.argv[2])
     schema = pa.schema([("a", pa.int64()), ("b", pa.int32())])

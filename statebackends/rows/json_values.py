@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, ROW_KINDS
-from pyspark_savepoint.statebackends.model.json_variants import is_json
+from pyspark_savepoint.statebackends.rows.json_variants import is_json
 
 
 def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, Runs
-from pyspark_savepoint.statebackends.model.rows import join
+from pyspark_savepoint.statebackends.rows.rows import join
 from tests.statebackends.keyed_models import KEYED, Model, by_key, expected, models, write
 
 LARGE, SMALL = 1 << 23, 80

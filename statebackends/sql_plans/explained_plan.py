@@ -21,7 +21,7 @@ from functools import cached_property
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import (
+from pyspark_savepoint.statebackends.sql_plans.compiled_plan import (
     PlanNode,
     accumulator_of,
     buffers_of,

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.flink_releases import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.statebackends.model.table_options import TableOptions
+from pyspark_savepoint.statebackends.requests.table_options import TableOptions
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses

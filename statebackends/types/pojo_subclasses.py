@@ -22,9 +22,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.type_extraction.extractor import TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
+from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses

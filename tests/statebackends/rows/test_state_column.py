@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBl
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer, TtlSerializer
-from pyspark_savepoint.statebackends.model.state_column import (
+from pyspark_savepoint.statebackends.rows.state_column import (
     StateColumn,
     has_ttl,
     repeat_index,

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE
-from pyspark_savepoint.statebackends.model.applicability import (
+from pyspark_savepoint.statebackends.requests.applicability import (
     CONNECTORS,
     DECODED,
     EVERYWHERE,
@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.model.applicability import (
     TIMERS,
     WINDOW_STATE,
 )
-from pyspark_savepoint.statebackends.model.explained_plan import is_explained
+from pyspark_savepoint.statebackends.sql_plans.explained_plan import is_explained
 
 DEFAULT_MEMORY = 64 << 20
 DEFAULT_TOP = 20

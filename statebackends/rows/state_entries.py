@@ -14,8 +14,8 @@ from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts, pick
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL_FIELDS
-from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.sorting import order_within
+from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.rows.sorting import order_within
 
 DELIMITER = ord(",")
 #: Buffer, starts and ends of the rows' sort keys.

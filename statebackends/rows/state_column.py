@@ -37,9 +37,9 @@ from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import open_ended
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
-from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
-from pyspark_savepoint.statebackends.model.serializer_parts import by_path
-from pyspark_savepoint.statebackends.model.unify import conform
+from pyspark_savepoint.statebackends.rows.rows import Rows, RowsOfBlock
+from pyspark_savepoint.statebackends.types.serializer_parts import by_path
+from pyspark_savepoint.statebackends.types.unify import conform
 
 Block = KeyedBlock | SortedRows
 #: Bytes between two elements of a list in the canonical format.

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.statebackends.model.serializer_parts import Path, with_parts
+from pyspark_savepoint.statebackends.types.serializer_parts import Path, with_parts
 
 #: Attributes of serializers that are names of classes.
 NAMES = frozenset(

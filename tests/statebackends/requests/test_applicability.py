@@ -18,14 +18,14 @@ from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.pickled_serializers import serializers_text
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
-from pyspark_savepoint.statebackends.model.applicability import (
+from pyspark_savepoint.statebackends.open_table import open_table, surveys
+from pyspark_savepoint.statebackends.requests.applicability import (
     CATALOG,
     FEED,
     STREAM,
     SURVEYED,
     TABLES,
 )
-from pyspark_savepoint.statebackends.open_table import open_table, surveys
 from tests.data import located, unpacked
 
 SHOP = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")

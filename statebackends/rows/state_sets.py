@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
-from pyspark_savepoint.statebackends.model.descriptors import (
+from pyspark_savepoint.statebackends.rows.descriptors import (
     NO_NAMESPACE,
     PYTHON_PREFIX,
     STATE_WINDOW,

@@ -42,7 +42,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
-from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 
 STATE, KEY_GROUP, KEY, VALUE, SERIALIZED_KEY = "state", "key_group", "key", "value", "serialized_key"
 ENTRIES = pa.schema(

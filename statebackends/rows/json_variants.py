@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import list_array, map_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.variant_json import JSON_FIELD, json_texts
-from pyspark_savepoint.statebackends.model.request import Described, Table, TablePartition
-from pyspark_savepoint.statebackends.model.type_names import is_variant
+from pyspark_savepoint.statebackends.requests.request import Described, Table, TablePartition
+from pyspark_savepoint.statebackends.types.type_names import is_variant
 
 
 def in_json(table: Table) -> Table:

@@ -9,7 +9,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
-from pyspark_savepoint.statebackends.model.unify import conform, unify
+from pyspark_savepoint.statebackends.types.unify import conform, unify
 
 SHAPE = pa.struct([("label", pa.string()), ("__class", pa.string())])
 CIRCLE = pa.struct([("label", pa.string()), ("radius", pa.float64()), ("__class", pa.string())])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.metadata import write_metadata
-from pyspark_savepoint.statebackends.model.request import Table, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.requests.request import Table, TableRequest
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from tests.fuzz.seeds import SHOP, seeds_of
 

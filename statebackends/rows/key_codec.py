@@ -30,8 +30,8 @@ from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
-from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, TIMER_PREFIX, KeyedDescriptor
-from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, TIMER_PREFIX, KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 
 PLAIN = DecodeOptions(timestamps="raw")
 

@@ -1,1 +1,0 @@
-"""Model of states, keys and entries, independent of the backend that wrote them."""

@@ -1,0 +1,1 @@
+"""What a read asks for: its table and options, independent of Spark and of the format."""

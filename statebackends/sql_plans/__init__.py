@@ -1,0 +1,1 @@
+"""Names in plans of SQL jobs."""
