@@ -32,6 +32,7 @@ OTHERS = {
     "row",  # a row in an example
     "spark",  # a session, and settings of Spark
     "state",  # options of Flink
+    "table",  # options of Flink SQL
     "storage",  # permissions of Google
 }
 #: Groups of entry points, which plug-ins name.
