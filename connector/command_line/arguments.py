@@ -40,7 +40,9 @@ def argument(*names: str, **settings: Any) -> Any:
 
 
 PATH = argument(
-    "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://, hdfs://"
+    "path",
+    help="a savepoint, a retained checkpoint (chk-N), or its _metadata, on a local disk or in s3://, gs://, abfs://, "
+    "hdfs://",
 )
 AS_OF = argument(
     "--as-of",
@@ -48,7 +50,7 @@ AS_OF = argument(
     help="the path is a folder of snapshots: take the one with this checkpoint id, the newest (latest), or the newest "
     "at a time such as 2026-11-24T12:00:00Z",
 )
-UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
+UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash, 32 hex digits (default: all)")
 JSON = argument("--json", action="store_true", help="print one JSON object per line")
 
 
@@ -60,15 +62,17 @@ class Arguments:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="how an object store is reached, such as endpoint=http://host:9000 or region=eu-west-1",
+        help="a setting of the object store, such as endpoint=http://host:9000 or region=eu-west-1",
     )
     allow_outside: bool = argument(
         "--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"
     )
     progress: bool = argument(
-        "--progress", action="store_true", help="show progress where standard error is no terminal, too"
+        "--progress", action="store_true", help="show progress even if standard error is not a terminal"
     )
-    quiet: bool = argument("--quiet", action="store_true", help="show no progress, and not that kernels are compiled")
+    quiet: bool = argument(
+        "--quiet", action="store_true", help="show neither progress nor a note when code is compiled"
+    )
     debug: bool = argument("--debug", action="store_true", help="show the traceback of an error")
 
 
@@ -102,9 +106,9 @@ class Table(Arguments):
     json: bool = JSON
     csv: bool = argument("--csv", action="store_true", help="print CSV, with a header")
     safe_csv: bool = argument(
-        "--safe-csv", action="store_true", help="print CSV whose texts no spreadsheet takes for a formula"
+        "--safe-csv", action="store_true", help="print CSV with texts that a spreadsheet cannot take for formulas"
     )
-    wide: bool = argument("--wide", action="store_true", help="cut nothing to the width of the terminal")
+    wide: bool = argument("--wide", action="store_true", help="do not cut columns to the width of the terminal")
 
 
 A = TypeVar("A", bound=Arguments)
@@ -119,15 +123,15 @@ CHECKPOINT_ID = argument(
     "--checkpoint-id",
     type=int,
     metavar="N",
-    help="the number of the new savepoint, from which the job counts on (default: as before)",
+    help="the checkpoint id of the new savepoint, from which the job counts on (default: as before)",
 )
 #: Of commands that write an edited savepoint.
 OLD = argument("path", metavar="old", help="the snapshot")
-NEW = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+NEW = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
 PORTABLE = argument(
     "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
 )
-DRY_RUN = argument("--dry-run", action="store_true", help="check all, show what would change, and write nothing")
+DRY_RUN = argument("--dry-run", action="store_true", help="check everything, show what would change, and write nothing")
 
 
 class Writes(Arguments):
@@ -144,7 +148,7 @@ class Writes(Arguments):
 FILE_FORMAT = argument(
     "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
 )
-KEYS = argument("--keys", nargs="+", metavar="KEY", help="these keys; composite ones as JSON")
+KEYS = argument("--keys", nargs="+", metavar="KEY", help="only these keys (write composite keys as JSON)")
 KEYS_FILE = argument(
     "--keys-file",
     metavar="FILE",
@@ -172,15 +176,15 @@ class OfErasure(Arguments):
         action="append",
         default=[],
         metavar="NAME: CONDITION",
-        help="UID: keys of rows for which a condition is true; UID.STATE: elements of list, union and broadcast state, "
-        "elements of lists, entries of maps, values; UID.splits, UID.source_coordinator, UID.committables, "
-        "UID.in_flight: rows of these tables",
+        help="rows for which the condition is true. NAME is UID (all of their keys), UID.STATE (their elements, "
+        "entries or values), or UID.splits, UID.source_coordinator, UID.committables, UID.in_flight (rows of "
+        "these tables)",
     )
     salt_file: str | None = argument(
         "--salt-file",
         metavar="FILE",
-        help="the secret by which the report hashes keys, made if it is missing (default: the name of the report with "
-        ".salt; keep it apart)",
+        help="the secret with which the report hashes keys, made if it is missing. Keep it apart from the report "
+        "(default: the name of the report with .salt)",
     )
     format: str | None = FILE_FORMAT
 
@@ -189,9 +193,9 @@ class OfFile(Arguments):
     """Of commands that write a file as state."""
 
     uid: str = argument("uid", help="the operator: its uid, or the uid hash of an existing one")
-    file: str = argument("file", help="a row per key: .parquet, .arrow, .feather, .jsonl or .csv")
+    file: str = argument("file", help="the file, with one row per key: .parquet, .arrow, .feather, .jsonl or .csv")
     state: str | None = argument(
-        "state", nargs="?", help="the state, if the file has one; default: every column but the key is a state"
+        "state", nargs="?", help="the state, if the file has only one (default: every column except the key is a state)"
     )
     key: str | None = argument(
         "--key", metavar="COLUMNS", help="the column of the key, or several of a composite key (default: key)"
@@ -201,7 +205,7 @@ class OfFile(Arguments):
         action="append",
         default=[],
         metavar="COLUMN=TYPE",
-        help="the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: that of the existing "
+        help="the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: as in the existing "
         "state, else by the file)",
     )
     kind: list[str] = argument(
@@ -215,14 +219,15 @@ class OfFile(Arguments):
     ttl: str | None = argument(
         "--ttl",
         metavar="COLUMNS",
-        help="columns whose states have a time to live in the job (default: that of the existing state; -o ttl=false "
-        "removes it)",
+        help="columns whose states have a time to live in the job (default: as in the existing state, "
+        "and -o ttl=false removes it)",
     )
     table: str | None = argument(
         "--table",
         choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
         metavar="TABLE",
-        help="what the rows are: keyed_state (default), window_state, timers; operator state: list, union, broadcast",
+        help="what the rows are: keyed_state (default), window_state, timers, or operator state: list, union, "
+        "broadcast",
     )
     name: str | None = argument("--name", help="the name of a new operator, which Flink 2 shows")
     format: str | None = FILE_FORMAT
@@ -346,14 +351,17 @@ def command(runs: str, group: str, *examples: str) -> Callable[[type[A]], type[A
 class Ls(OfSnapshot, Table):
     """List the states of a snapshot, or the snapshots of a folder."""
 
-    path: str = argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://, hdfs://")
+    path: str = argument(
+        "path",
+        help="a snapshot, or a folder with several, on a local disk or in s3://, gs://, abfs://, hdfs://",
+    )
     as_of: str | None = AS_OF
     sql: list[str] = argument(
         "--sql",
         action="append",
         default=[],
         metavar="QUERY",
-        help="run a query over views of the tables, with Spark and Java; may be repeated",
+        help="run a SQL query over the tables (needs Spark and Java, may be repeated)",
     )
 
 
@@ -361,13 +369,14 @@ class Ls(OfSnapshot, Table):
     "retaining.retained_snapshots", LOOK, "retained /checkpoints/7d2e", "retained /checkpoints/7d2e --unneeded --csv"
 )
 class Retained(AtPath, Table):
-    """Show which bytes each checkpoint of a folder holds alone, and files that none needs; nothing is deleted.
+    """Show how much space each checkpoint of a folder holds alone, and files that none needs.
 
-    Column alone is what becomes free if a checkpoint is deleted. A running job may still need files that are
-    listed, and so may snapshots elsewhere, such as those of a job that was restored from one of these.
+    Nothing is deleted. Column alone is what becomes free if a checkpoint is deleted. A running job may still need
+    files that are listed, and so may snapshots elsewhere, such as those of a job that was restored from one of
+    these.
     """
 
-    path: str = argument("path", help="a folder with snapshots; local, s3://, gs://, abfs://, hdfs://")
+    path: str = argument("path", help="a folder with snapshots, on a local disk or in s3://, gs://, abfs://, hdfs://")
     unneeded: bool = argument(
         "--unneeded", action="store_true", help="list the files that no snapshot below the folder needs"
     )
@@ -386,7 +395,7 @@ class Retained(AtPath, Table):
 class Show(OfSnapshot, Table):
     """Show the rows of a table of an operator.
 
-    Of --keys those without a row are told; exit code 1 if none has one.
+    Keys without a row are listed. The exit code is 1 if none of the keys has a row.
     """
 
     path: str = PATH
@@ -394,21 +403,22 @@ class Show(OfSnapshot, Table):
     uid: str | None = argument(
         "uid",
         nargs="?",
-        help="the operator: its uid or its uid hash (32 hex digits); without it, --keys looks into all, and "
-        "--table shows tables of the whole snapshot, or all timers",
+        help="the operator: its uid or its uid hash, 32 hex digits (default: --keys looks into all "
+        "operators, and "
+        "--table shows the tables of the whole snapshot, or all timers)",
     )
     state: str | None = argument(
-        "state", nargs="?", help="one state; default: all keyed states, or the only operator state"
+        "state", nargs="?", help="one state (default: all keyed states, or the only operator state)"
     )
     table: str | None = argument(
         "--table",
         help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
-        "committables, in_flight, files, ...; ls shows which an operator has",
+        "committables, in_flight, files, ... (ls shows which tables an operator has)",
     )
     keys: list[str] | None = KEYS
     where: str | None = WHERE
     columns: str | None = argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
     option: list[str] = READ_OPTION
 
 
@@ -419,7 +429,7 @@ class Show(OfSnapshot, Table):
     "sizes /savepoints/savepoint-2f1a3c accounts --by subtask",
 )
 class Sizes(OfSnapshot, Table):
-    """Show entries and bytes of every state, the largest first; no value is decoded."""
+    """Show entries and bytes of every state, the largest first, without decoding values."""
 
     path: str = PATH
     as_of: str | None = AS_OF
@@ -473,15 +483,16 @@ class Offsets(OfSnapshot, Table):
     "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000 --dry-run",
 )
 class SetOffsets(OfSnapshot, WithTarget, Record):
-    """Write a savepoint whose source continues at other positions; all else is copied byte for byte.
+    """Write a savepoint whose source continues at other positions (rewind or skip).
 
-    Command offsets lists the splits. If records are read again, their earlier changes of keyed state stay.
+    Everything else is copied byte for byte. Command offsets lists the splits. A job that reads records again keeps
+    the changes of state that they made before.
     """
 
     path: str = argument("path", metavar="old", help="the snapshot")
     as_of: str | None = AS_OF
-    target: str = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
-    uid: str | None = argument("uid", nargs="?", help="the source: its uid or its uid hash; default: the only one")
+    target: str = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
+    uid: str | None = argument("uid", nargs="?", help="the source: its uid or its uid hash (default: the only one)")
     set: list[str] = argument(
         "--set",
         action="append",
@@ -493,11 +504,11 @@ class SetOffsets(OfSnapshot, WithTarget, Record):
         "--reset", metavar="WORD", help="one position for all splits: earliest, latest, committed"
     )
     by: int | None = argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000")
-    clamp: bool = argument("--clamp", action="store_true", help="with --by: what would be below 0 begins at 0")
+    clamp: bool = argument("--clamp", action="store_true", help="with --by: use 0 for positions that would be below 0")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
     connector: str | None = argument(
-        "--connector", metavar="NAME", help="the connector, if it is not recognised by its bytes: kafka, ..."
+        "--connector", metavar="NAME", help="the connector, such as kafka, if it is not recognized"
     )
 
 
@@ -508,9 +519,9 @@ class SetOffsets(OfSnapshot, WithTarget, Record):
     "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts.total=sum",
 )
 class Rename(NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint with other names of operators, states or timer services.
+    """Write a savepoint in which operators, states or timer services have new names.
 
-    All names are those of before, so that two operators can be swapped.
+    All names on the left are the old ones, so you can swap two operators.
     """
 
     path: str = OLD
@@ -520,13 +531,13 @@ class Rename(NewSavepoint, OfSnapshot, Table):
         "names",
         nargs="+",
         metavar="NAME=NEW",
-        help="an operator: UID=NEW, or HASH=UID to give it a uid; a state or timer service: UID.STATE=NEW",
+        help="an operator: UID=NEW, or HASH=UID to give it a uid. A state or timer service: UID.STATE=NEW",
     )
 
 
 @command("edits.copy_operator", EDIT, "copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2")
 class CopyOperator(NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint that has an operator once more, under another uid."""
+    """Write a savepoint with a copy of an operator, under another uid."""
 
     path: str = OLD
     as_of: str | None = AS_OF
@@ -551,7 +562,7 @@ class Remove(NewSavepoint, OfSnapshot, Table):
         "names",
         nargs="+",
         metavar="NAME",
-        help="an operator: UID; a state or timer service: UID.STATE",
+        help="an operator (UID), a state or a timer service (UID.STATE)",
     )
 
 
@@ -563,9 +574,10 @@ class Remove(NewSavepoint, OfSnapshot, Table):
     "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-file closed.csv",
 )
 class RemoveKeys(NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint without some keys: none of the operator's states, windows and timers has them.
+    """Write a savepoint without some keys of an operator: its states, windows and timers lose them.
 
-    Nothing is written if none of --keys has state, or no row matches --where; other keys of a file are ignored.
+    Nothing is written if none of --keys has state, or no row matches --where. Keys of a file that have no state are
+    ignored.
     """
 
     path: str = OLD
@@ -593,7 +605,7 @@ class RemoveKeys(NewSavepoint, OfSnapshot, Table):
     '--where "warehouse-export.pending_orders: value.accountId = 1042"',
 )
 class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint without some keys in any operator, and a report of what could not be looked into.
+    """Write a savepoint without some keys in all operators, and a report of what could not be searched.
 
     Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have types:
     a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have the keys.
@@ -607,8 +619,7 @@ class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
         action="append",
         default=[],
         metavar="UID=COLUMN",
-        help="the column of the file that has an operator's keys; UID:FIELD=COLUMN: that has a field of its "
-        "composite keys",
+        help="the column of the file that has the operator's keys, or UID:FIELD=COLUMN for one field of composite keys",
     )
     record_type: list[str] = argument(
         "--record-type",
@@ -623,7 +634,7 @@ class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
     strict: bool = argument(
         "--strict",
         action="store_true",
-        help="write nothing if there is state that cannot be looked into, or keys that cannot be removed",
+        help="write nothing if some state cannot be searched, or some keys cannot be removed",
     )
     accept: list[str] = argument(
         "--accept",
@@ -636,13 +647,15 @@ class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
     below: str | None = argument(
         "--below",
         metavar="FOLDER",
-        help="the report names snapshots below this folder that have the keys too (default: the job's folder)",
+        help="list in the report the snapshots below this folder that have the keys too (default: the job's folder)",
     )
     all_below: str | None = argument(
         "--all-below", metavar="FOLDER", help="erase in every self-contained savepoint below this folder"
     )
     all_to: str | None = argument(
-        "--all-to", metavar="FOLDER", help="with --all-below: where these are written, under their names"
+        "--all-to",
+        metavar="FOLDER",
+        help="with --all-below: the folder for the new savepoints, which keep their names",
     )
     option: list[str] = READ_OPTION
 
@@ -672,7 +685,7 @@ class VerifyErasure(OfErasure, OfSnapshot, Table):
     "rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",
 )
 class RenameClass(NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint that names classes of the job otherwise, as when they moved to another package.
+    """Write a savepoint in which classes of the job have new names, as after a move to another package.
 
     Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself (Kryo
     and POJOs do where a class is not registered) is an error, which --dry-run finds too.
@@ -685,8 +698,8 @@ class RenameClass(NewSavepoint, OfSnapshot, Table):
         "classes",
         nargs="+",
         metavar="CLASS=NEW",
-        help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase; classes inside of "
-        "it go with it",
+        help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase (its inner classes "
+        "are renamed, too)",
     )
     operators: list[str] | None = argument(
         "--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"
@@ -700,7 +713,7 @@ class RenameClass(NewSavepoint, OfSnapshot, Table):
     "rekey /savepoints/savepoint-2f1a3c /savepoints/moved accounts new-ids.csv --dry-run",
 )
 class Rekey(NewSavepoint, OfSnapshot, Table):
-    """Write a savepoint whose operator has other keys: all of its states, windows and timers move to them.
+    """Write a savepoint in which an operator has other keys: its states, windows and timers move to them.
 
     Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not hold
     exactly. Values and operator state stay byte for byte.
@@ -713,8 +726,8 @@ class Rekey(NewSavepoint, OfSnapshot, Table):
     file: str | None = argument(
         "file",
         nargs="?",
-        help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv; other keys stay, if their "
-        "type does (default: each key is converted to --type)",
+        help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv. Keys that are not in "
+        "the file stay, if the type of the key stays (default: convert each key to --type)",
     )
     type: list[str] = argument(
         "--type",
@@ -754,7 +767,8 @@ class SetMaxParallelism(NewSavepoint, OfSnapshot, Table):
         "--operators",
         nargs="+",
         metavar="UID",
-        help="only these; name all operators that are chained, since Flink has one max parallelism for a task "
+        help="only these operators. Name all operators of a chain, since Flink has one max parallelism for a "
+        "task "
         "(default: all)",
     )
 
@@ -768,9 +782,9 @@ class SetMaxParallelism(NewSavepoint, OfSnapshot, Table):
 class Salvage(NewSavepoint, OfSnapshot, Table):
     """Write what can be read of a damaged snapshot, and list what is lost.
 
-    Left out are handles, key groups and states that cannot be read; of a missing table file of RocksDB all entries
-    of its state between its smallest and its largest key, since other files may have older values of them. Refused
-    if nothing is damaged.
+    Handles, key groups and states that cannot be read are left out. If a table file of RocksDB is missing, all
+    entries of its state between its smallest and its largest key are left out, too: other files may have older
+    values of them. An undamaged snapshot is refused.
     """
 
     path: str = OLD
@@ -785,9 +799,10 @@ class Salvage(NewSavepoint, OfSnapshot, Table):
     "create golden accounts accounts.parquet --key tenant,account --ttl coupon --dry-run",
 )
 class Create(OfFile, NewSavepoint, Table):
-    """Write a new savepoint with one operator, whose state is a file; put adds others.
+    """Write a new savepoint with one operator, whose state comes from a file (put adds more operators).
 
-    Types of .jsonl and .csv that nothing names are inferred from all rows; --dry-run shows them.
+    If nothing names the types of a .jsonl or .csv file, they are inferred from all of its rows. --dry-run shows
+    them.
     """
 
     target: str = NEW
@@ -796,7 +811,7 @@ class Create(OfFile, NewSavepoint, Table):
         type=int,
         default=DEFAULT_MAX_PARALLELISM,
         metavar="N",
-        help=f"the number of key groups; that of the job (default: {DEFAULT_MAX_PARALLELISM})",
+        help=f"the max parallelism of the job: its number of key groups (default: {DEFAULT_MAX_PARALLELISM})",
     )
     state_backend: str | None = argument(
         "--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"
@@ -838,7 +853,7 @@ class Put(OfFile, NewSavepoint, OfSnapshot, Table):
 class Merge(NewSavepoint, AtPath, Table):
     """Write the operators of several savepoints as one.
 
-    No two of them may have the same operator; rename one of them before.
+    Two of them must not have the same operator. Rename it in one of them first.
     """
 
     path: str = argument("path", metavar="one", help="a snapshot")
@@ -881,21 +896,23 @@ class Split(NewSavepoint, OfSnapshot, Table):
     "diff /checkpoints/7d2e /checkpoints/7d2e accounts --as-of 42 --new-as-of latest",
 )
 class Diff(OfSnapshot, Table):
-    """Show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does."""
+    """Show the differences of two snapshots, of any state backends (exit code 1 if they differ)."""
 
     path: str = argument("path", metavar="old", help="the older snapshot")
     as_of: str | None = AS_OF
     new: str = argument("new", help="the newer snapshot")
     new_as_of: str | None = argument("--new-as-of", metavar="VERSION", help="the same of the newer snapshot's folder")
-    uid: str | None = argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all")
-    state: str | None = argument("state", nargs="?", help="one state; default: all keyed states")
+    uid: str | None = argument(
+        "uid", nargs="?", help="the operator whose rows are shown (default: the numbers of all operators)"
+    )
+    state: str | None = argument("state", nargs="?", help="one state (default: all keyed states)")
     table: str | None = argument(
         "--table",
         choices=DECODED,
         metavar="TABLE",
         help=f"{', '.join(DECODED)} (default: the first of these that the operator has)",
     )
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
 
 
 @command(
@@ -906,13 +923,13 @@ class Diff(OfSnapshot, Table):
     "changes /checkpoints/7d2e --table offsets --start 2026-11-24T12:00:00Z --json",
 )
 class Changes(AtPath, Table):
-    """Show the rows that changed from snapshot to snapshot of a folder; exit code 1 if any did."""
+    """Show the rows that changed from snapshot to snapshot of a folder (exit code 1 if any did)."""
 
     path: str = argument("path", metavar="folder", help="a folder of snapshots, such as that of a job's checkpoints")
     uid: str | None = argument(
-        "uid", nargs="?", help="the operator; without it, with --table splits or offsets, all sources"
+        "uid", nargs="?", help="the operator (with --table splits or offsets, default: all sources)"
     )
-    state: str | None = argument("state", nargs="?", help="one state; default: all keyed states")
+    state: str | None = argument("state", nargs="?", help="one state (default: all keyed states)")
     table: str | None = argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}")
     start: str = argument(
         "--start",
@@ -930,13 +947,13 @@ class Changes(AtPath, Table):
     net: bool = argument(
         "--net",
         action="store_true",
-        help="one net change per row, from before the first to the last; none if both are the same",
+        help="one net change per row, from before the first snapshot to the last one",
     )
     follow: bool = argument(
         "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
     )
     limit: int | None = argument(
-        "--limit", type=int, metavar="N", help="how many rows; 0: all (default: 20, with --follow all)"
+        "--limit", type=int, metavar="N", help="how many rows, 0 for all (default: 20, with --follow all)"
     )
     option: list[str] = READ_OPTION
 
@@ -948,7 +965,7 @@ class Changes(AtPath, Table):
     "verify s3://bucket/checkpoints/chk-42 accounts --json",
 )
 class Verify(OfSnapshot, Table):
-    """Read every byte of every state and report errors; exit code 1 if there are any."""
+    """Read every byte of every state and report errors (exit code 1 if there are any)."""
 
     path: str = PATH
     as_of: str | None = AS_OF
@@ -1059,14 +1076,14 @@ class Metrics(AtPath, Record):
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a label that all series have, such as job_name=shop; may be repeated",
+        help="a label of all series, such as job_name=shop (may be repeated)",
     )
     most: int = argument(
         "--most",
         type=int,
         default=500,
         metavar="N",
-        help="states, and operators, with series of their own, by bytes; others are added up (default: 500)",
+        help="how many of the largest states and operators have their own series: others are summed (default: 500)",
     )
 
 
@@ -1081,7 +1098,7 @@ class Vacuum(AtPath, Table):
         "--older-than",
         default="1d",
         metavar="AGE",
-        help="smallest age of files to delete, such as 6h (default: 1d); must be longer than any write takes",
+        help="smallest age of files to delete, longer than any write takes, such as 6h (default: 1d)",
     )
     dry_run: bool = DRY_RUN
 
@@ -1104,13 +1121,13 @@ class CheckRestore(OfSnapshot, Record):
     job: str = argument(
         "job",
         help="a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
-        "REST interface; or a savepoint that the new job has taken",
+        "REST interface. Or a savepoint that the new job has taken",
     )
     old_plan: str | None = argument(
         "--old-plan",
         metavar="FILE",
-        help="the compiled plan of the SQL job that wrote the snapshot, where the job is a compiled plan too: "
-        "state whose types agree, and which means something else, is misread",
+        help="the compiled plan of the SQL job that wrote the snapshot, if the job is a compiled plan too. "
+        "It finds state that has the same types and another meaning",
     )
     flink: str | None = argument("--flink", metavar="VERSION", help="the Flink that must restore it, such as 2.3")
     state_backend: str | None = argument("--state-backend", metavar="NAME", help="the job's state backend")
@@ -1144,9 +1161,10 @@ class CheckRestore(OfSnapshot, Record):
     "evolve /savepoints/savepoint-2f1a3c /savepoints/evolved --old-plan old.json --new-plan new.json",
 )
 class Evolve(Writes, OfSnapshot, Record):
-    """Carry a SQL job's state over to its new query, or say what becomes of it, from the compiled plans of both.
+    """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
 
-    Exit code 0: nothing is lost. 1: something is, or begins anew. 2: nothing is written until more is given.
+    Without NEW, or with --dry-run, it shows what happens to each state. Exit code 0: no state is lost. 1: some
+    state is lost, or begins empty. 2: nothing was written, because more arguments are needed.
     """
 
     path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
@@ -1162,41 +1180,46 @@ class Evolve(Writes, OfSnapshot, Record):
         "--fill",
         choices=("refuse", "initial"),
         default="refuse",
-        help="initial: what is added begins with its initial value (default: refuse)",
+        help="initial: columns and aggregates that were added begin with their initial value (default: refuse)",
     )
     backfill: list[str] = argument(
         "--backfill",
         action="append",
         default=[],
         metavar="NAME=FILE",
-        help="history of what is added: a name of --dry-run, and rows with the key and the value; a table, and "
-        "its rows up to the snapshot; or the id of a node, and the rows of its input",
+        help="rows from which added values are computed. NAME is a name that --dry-run prints (rows with key "
+        "and "
+        "value), a table (its rows up to the snapshot), or the id of a node (the rows of its input)",
     )
     filters: str = argument(
         "--filters",
         choices=("refuse", "keep"),
         default="refuse",
-        help="keep: accept that old rows came in under other conditions (default: refuse)",
+        help="keep: keep state of rows that the old query's conditions let in (default: refuse)",
     )
     node: list[str] = argument(
-        "--node", action="append", default=[], metavar="NEW=OLD", help="ids of nodes, where it is ambiguous"
+        "--node",
+        action="append",
+        default=[],
+        metavar="NEW=OLD",
+        help="which old node a new node is, if that is ambiguous",
     )
     source: list[str] = argument(
-        "--source", action="append", default=[], metavar="NEW=OLD", help="names of tables that were renamed"
+        "--source", action="append", default=[], metavar="NEW=OLD", help="a table that was renamed"
     )
     column: list[str] = argument(
         "--column",
         action="append",
         default=[],
         metavar="NEW=OLD",
-        help="columns whose meaning you know to be the same",
+        help="a column that was renamed or computed anew, with the same meaning",
     )
     cast: list[str] = argument(
         "--cast",
         action="append",
         default=[],
         metavar="COLUMN=TYPE",
-        help="types that change values, as you ask",
+        help="a cast that may change values",
     )
     old_explain: str | None = argument(
         "--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"
@@ -1215,7 +1238,7 @@ class Evolve(Writes, OfSnapshot, Record):
     "catch-up /savepoints/old /savepoints/evolved --old-plan old.json --new-plan new.json --limit 0 --json",
 )
 class CatchUp(OfSnapshot, Table):
-    """Show the changes that bring a sink from the old query's result to the new one's; exit code 1 if there are any."""
+    """Show the changes that turn a sink's old result into the result of the new query (exit code 1 if any)."""
 
     path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
     evolved: str = argument("evolved", metavar="new", help="the savepoint that evolve wrote")
@@ -1225,7 +1248,7 @@ class CatchUp(OfSnapshot, Table):
     )
     new_plan: str = argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query")
     sink: str | None = argument("--sink", metavar="TABLE", help="the sink, if the new query has several")
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)")
+    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
 
 
 @command(
@@ -1254,12 +1277,12 @@ class CheckMigration(Migrates, OfSnapshot, Table):
 class Migrate(Migrates, OfSnapshot, WithTarget, Record):
     """Write a savepoint that Flink 2 (or again Flink 1) restores with equal values.
 
-    Nothing is written if arguments are missing; all missing ones are listed.
+    Nothing is written if arguments are missing. The error lists all of them.
     """
 
     path: str = argument("path", metavar="old", help="the snapshot")
     as_of: str | None = AS_OF
-    target: str = argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet")
+    target: str = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
     drop: list[str] = argument(
         "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
     )
@@ -1277,11 +1300,11 @@ class Migrate(Migrates, OfSnapshot, WithTarget, Record):
     "cp /savepoints/native /savepoints/canonical --portable",
 )
 class Cp(OfSnapshot, WithTarget, Record):
-    """Copy a snapshot to a self-contained savepoint, published after all files."""
+    """Copy a snapshot to a self-contained savepoint."""
 
     path: str = argument("path", metavar="source", help="the snapshot")
     as_of: str | None = AS_OF
-    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     portable: bool = PORTABLE
     checkpoint_id: int | None = CHECKPOINT_ID
@@ -1294,11 +1317,11 @@ class Cp(OfSnapshot, WithTarget, Record):
     "pin s3://bucket/checkpoints/7d2e/chk-42 s3://bucket/savepoints/held-42",
 )
 class Pin(OfSnapshot, WithTarget, Record):
-    """Hold a checkpoint that its job is about to delete: cp by hard links, or by the object store."""
+    """Keep a checkpoint that its job is about to delete, by hard links or by copies in the object store."""
 
     path: str = argument("path", metavar="source", help="the snapshot")
     as_of: str | None = AS_OF
-    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
 
@@ -1309,13 +1332,13 @@ class Pin(OfSnapshot, WithTarget, Record):
     "relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",
 )
 class Relocate(OfSnapshot, WithTarget, Record):
-    """Write a savepoint that finds its files under another prefix; no file is copied."""
+    """Write a savepoint whose files are now under another path, without copying them."""
 
     path: str = argument("path", metavar="source", help="the snapshot")
     as_of: str | None = AS_OF
     old: str = argument("old", help="the prefix of files in the snapshot")
     new: str = argument("new", help="their prefix now")
-    target: str = argument("target", help="the folder of the new savepoint; there must be none yet")
+    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
 
@@ -1333,7 +1356,7 @@ class Export(OfSnapshot, Record):
     as_of: str | None = AS_OF
     uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
     state: str | None = argument(
-        "state", nargs="?", help="one state; default: all keyed states, or the only operator state"
+        "state", nargs="?", help="one state (default: all keyed states, or the only operator state)"
     )
     format: str | None = argument(
         "--format",
@@ -1342,8 +1365,8 @@ class Export(OfSnapshot, Record):
     )
     file: str | None = argument(
         "--file",
-        help="the file to write, such as total.csv, .jsonl, .parquet or .arrow (Parquet without an ending); "
-        "default: the operator's name and the format, in this folder",
+        help="the file to write, such as total.csv, .jsonl, .parquet or .arrow "
+        "(default: the operator's name and the format, in this folder)",
     )
     table: str | None = argument(
         "--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."
@@ -1366,7 +1389,7 @@ class Export(OfSnapshot, Record):
     "schema /savepoints/savepoint-2f1a3c --format avro",
 )
 class Schema(OfSnapshot, Record):
-    """Print operators, states and types, to be kept beside the job's code; or compare them with such a file."""
+    """Print operators, states and types, to keep beside the job's code, or compare them with such a file."""
 
     path: str = PATH
     as_of: str | None = AS_OF
@@ -1374,20 +1397,20 @@ class Schema(OfSnapshot, Record):
         "--format",
         choices=("savepoint", "avro", "json-schema"),
         default="savepoint",
-        help="savepoint: what --check compares; avro, json-schema: the rows of all tables",
+        help="savepoint for --check, avro or json-schema for the rows of all tables (default: savepoint)",
     )
     file: str | None = argument("--file", help="write it to this file")
     check: str | None = argument(
-        "--check", metavar="FILE", help="compare with this file; exit code 1 if anything differs"
+        "--check", metavar="FILE", help="compare with this file (exit code 1 if anything differs)"
     )
 
 
 @command("warming.warm_up", TOOL, "warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip")
 class WarmUp(Record):
-    """Compile what reads, compares and edits state, so that the first query is as fast as later ones."""
+    """Compile the loops that read and write state, so that the first query is as fast as later ones."""
 
     path: str | None = argument(
-        "path", nargs="?", help="a snapshot like those that will be read; default: one of each kind"
+        "path", nargs="?", help="a snapshot like those that you will read (default: one of each kind)"
     )
     file: str | None = argument(
         "--file", metavar="FILE", help="pack the compiled code in this zip file, for other machines"
@@ -1417,7 +1440,7 @@ class Help(Record):
     "completion fish > ~/.config/fish/completions/pyspark-savepoint.fish",
 )
 class Completion(Record):
-    """Print what makes a shell complete commands, options, operators, states and tables."""
+    """Print a script with which a shell completes commands, options, operators, states and tables."""
 
     shell: str = argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish")
 
