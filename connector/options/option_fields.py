@@ -30,10 +30,10 @@ NO_PATH = """no path is given: load() and save() need the path of a savepoint or
 OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
 
 STORAGE_OPTIONS_DOC = (
-    'JSON: settings of the object store, such as `{"endpoint": "http://host:9000"}`; their names are below'
+    'settings of the object store as JSON, such as `{"endpoint": "http://host:9000"}`. Their names are below'
 )
 SERIALIZERS_DOC = (
-    "serializers of the job's own, as an argument of the Python API: `serializers=[MoneySerializer(...)]`; they are "
+    "serializers of the job's own, as an argument of the Python API: `serializers=[MoneySerializer(...)]`. They are "
     "code, so they cannot be given as text, for instance in SQL"
 )
 

@@ -198,7 +198,7 @@ _COLUMNS_OF_STREAM = (
 )
 _INCLUSIVE = "both ends of a range are inclusive: name the next version, or the one before"
 _NOT_A_TEXT = "columns and their types are those of the state, so nothing is inferred or parsed"
-_ONE_FOLDER = "load() takes the folder of one snapshot; that of several lists them, and 'versionAsOf' chooses one"
+_ONE_FOLDER = "load() takes the folder of one snapshot. A folder with several lists them, and 'versionAsOf' chooses one"
 _PER_TRIGGER = "a micro-batch has whole checkpoints: 'maxCheckpointsPerTrigger' says how many"
 _WRITTEN = "it is for what is written, and a read has what is there"
 #: Options of writes that people look for in reads.
@@ -272,8 +272,8 @@ class SavepointReadOptions(TableOptions):
 
     path: str = required(
         absolute_path,
-        "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that contains several; the "
-        "argument of `load(path)`",
+        "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory with several of them. It "
+        "is the argument of `load(path)`",
     )
     version_as_of: int | str | None = option(
         _version,
@@ -282,8 +282,8 @@ class SavepointReadOptions(TableOptions):
     )
     timestamp_as_of: datetime | None = option(  # noqa: RUF009 (a field)
         _time,
-        "of a folder of snapshots the newest that was complete at this time, such as `2026-11-24T12:00:00Z`; its "
-        "`_metadata` was written then",
+        "of a folder of snapshots the newest whose `_metadata` was written at this time or before, such as "
+        "`2026-11-24T12:00:00Z`",
         tables=OF_ONE_SNAPSHOT,
     )
     as_of: int | str | datetime | None = option(  # noqa: RUF009 (a field)
@@ -301,9 +301,9 @@ class SavepointReadOptions(TableOptions):
     )
     starting_version: int | str | None = option(
         _starting_version,
-        "with `readChangeFeed`, the checkpoint id of the first changes, which are those since the one before it; `0`: "
-        "all rows of the first snapshot are inserts; a stream begins so without it, and `latest`: with what changes "
-        "after the newest",
+        "with `readChangeFeed`, the checkpoint id to start from (inclusive). `0` starts before the oldest "
+        "checkpoint, so all of its rows are inserts. A stream starts at `0` by default, and with `latest` after the "
+        "newest checkpoint",
         tables=WITH_CHANGES,
     )
     ending_version: int | str | None = option(
@@ -324,31 +324,30 @@ class SavepointReadOptions(TableOptions):
     )
     deduplication_mode: str = option(
         _deduplication,
-        "with `readChangeFeed`: `dropCarryovers` leaves out rows whose values are as before; `none` shows those of "
-        "keyed state whose bytes changed, such as times of last access; `netChanges` shows one net change per row, "
-        "from before the first version to the last: none of a row that is the same at both ends, whatever it was "
-        "between",
+        "with `readChangeFeed`: `dropCarryovers` leaves out rows whose values did not change. `none` also shows rows "
+        "of keyed state of which only other bytes changed, such as the time of last access. `netChanges` shows one "
+        "change per row, from before the first version to the last. A row that changed and changed back is not shown",
         DROP_CARRYOVERS,
         shown="dropCarryovers",
         tables=WITH_CHANGES,
     )
     max_checkpoints_per_trigger: int = option(
         whole_number(1, MAX_CHECKPOINTS),
-        "with `readStream`, of how many checkpoints a micro-batch has the changes",
+        "with `readStream`, the number of checkpoints whose changes are in one micro-batch",
         1,
         tables=WITH_CHANGES,
     )
     fail_on_data_loss: bool = option(
         flag,
-        "with `readStream`: `true`: a checkpoint that the job deleted before the query read it is an error; `false`: "
-        "it is stepped over, and the micro-batch has the net changes to the next one that exists",
+        "with `readStream`, what happens if the job deleted a checkpoint before the query read it. `true`: an error. "
+        "`false`: it is skipped, and the micro-batch has the net changes to the next one that exists",
         True,
         tables=WITH_CHANGES,
     )
     pin_folder: str | None = option(
         absolute_path,
-        "with `readStream`, a folder of the query's own, where it holds the checkpoints that it needs (`pin`), so that "
-        "nothing is lost if the job deletes them",
+        "with `readStream`, a folder of the query. It keeps the checkpoints there that it needs (`pin`), so nothing "
+        "is lost if the job deletes them",
         shown="they are not held",
         tables=WITH_CHANGES,
     )
@@ -357,7 +356,7 @@ class SavepointReadOptions(TableOptions):
     )
     execution_plan: str | None = option(
         words,
-        "the JSON of the job's `env.getExecutionPlan()`; an object `settings` beside its `nodes` adds what it leaves "
+        "the JSON of the job's `env.getExecutionPlan()`. An object `settings` beside its `nodes` adds what it leaves "
         "out, such as uids",
     )
     stream_graph_hasher: str = option(
@@ -367,7 +366,7 @@ class SavepointReadOptions(TableOptions):
     )
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of partitions; each has the key groups that one subtask of a job with this parallelism would restore",
+        "number of partitions. Each has the key groups that one subtask of a job with this parallelism would restore",
         shown="from CPUs and bytes, at most max parallelism",
         tables=(*DECODED, *SURVEYED, *FUNCTIONS),
     )
@@ -388,16 +387,17 @@ class SavepointReadOptions(TableOptions):
     )
     text: str = option(
         choice("escape", "replace", "error"),
-        "strings with half of a surrogate pair, which Java can hold and UTF-8 cannot: `escape` shows it as U+10FFFF "
-        "and its four hex digits, which writes turn back; `replace` as U+FFFD; both warn and name keys; `error` fails",
+        "strings with half of a surrogate pair, which Java can hold and UTF-8 cannot. `escape` shows it as U+10FFFF "
+        "and its four hex digits, and a write turns it back. `replace` shows U+FFFD. Both warn and name the keys. "
+        "`error` fails",
         "escape",
         tables=(*DECODED, HEAVIEST_KEYS, *FUNCTIONS),
     )
     classes: tuple[str, ...] = option(
         class_paths,
-        "jars and folders of the job's class files, separated by commas or as a JSON list: values of their classes "
-        "that Kryo wrote become columns, and the hashmap backend's values of POJO subclasses that are not registered "
-        "are read; every task reads the files",
+        "jars and folders of the job's class files, separated by commas or as a JSON list. Values of these classes "
+        "that Kryo wrote become columns. POJO subclasses that are not registered can be read from the hashmap "
+        "backend. Every task reads the files",
         (),
         shown="none",
         tables=OF_SERIALIZERS,
@@ -418,7 +418,7 @@ class SavepointReadOptions(TableOptions):
     )
     pickle: bool = option(
         flag,
-        "decode pickled values in byte arrays of operators that are not PyFlink's own; nothing is ever unpickled",
+        "decode pickled values in byte arrays of operators that are not PyFlink's own, without unpickling them",
         False,
         tables=OF_VALUES,
     )

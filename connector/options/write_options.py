@@ -87,17 +87,19 @@ class SavepointWriteOptions(WriteSpec):
 
     ELSEWHERE: ClassVar[Mapping[str, str]] = ELSEWHERE
 
-    path: str = required(absolute_path, "the directory of the savepoint, new or existing; the argument of `save(path)`")
+    path: str = required(
+        absolute_path, "the directory of the savepoint, new or existing. It is the argument of `save(path)`"
+    )
     types_from: tuple[str, ...] = option(
         _types_from,
-        "a savepoint whose serializers are used unchanged, such as `/savepoints/old#accounts` (path and uid); with "
-        "`inferredBy` also jars and folders of class files, whose classes `types` can name; several as a JSON list",
+        "a savepoint whose serializers are used unchanged, such as `/savepoints/old#accounts` (path and uid). With "
+        "`inferredBy` also jars and folders of class files, whose classes `types` can name. Several as a JSON list",
         (),
         "none",
     )
     serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
         given_serializers,
-        SERIALIZERS_DOC + "; in `types` a serializer has the name of its `flink_type`, or of its snapshot class",
+        SERIALIZERS_DOC + ". In `types` a serializer has the name of its `flink_type`, or of its snapshot class",
         shown="Flink's, and those of entry points",
     )
     classes: tuple[str, ...] = option(
@@ -111,15 +113,15 @@ class SavepointWriteOptions(WriteSpec):
     drop: tuple[str, ...] = option(
         names,
         "states and timer services that an overwrite may remove although no row has them, such as "
-        "`profile,user-timers`, also `coordinator_state`, `raw_keyed_state`, `raw_operator_state` and `in_flight`; "
-        "`*`: all",
+        "`profile,user-timers`, also `coordinator_state`, `raw_keyed_state`, `raw_operator_state` and `in_flight`. "
+        "`*` names all",
         (),
         "none: an overwrite that would remove any fails",
     )
     retention: int = option(
         seconds,
-        "how long replaced files stay for queries that still read them, such as `0`, `30m` or `1d`; after that the "
-        "next write deletes them, or `Savepoint.vacuum`",
+        "how long replaced files stay for queries that still read them, such as `0`, `30m` or `1d`. After that they "
+        "are deleted by the next write, or `Savepoint.vacuum`",
         DEFAULT_RETENTION,
         f"{DEFAULT_RETENTION // 3600}h",
     )

@@ -45,9 +45,9 @@ DEFAULT_TOP = 20
 MAX_TOP = 10_000
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MEMORY = (
-    "bytes of the largest key group that a task joins in memory, which takes about three times as much; larger key "
-    "groups are merged block by block if they are sorted, else go through local disk; as many bytes of a store are "
-    f"read ahead, at most {AHEAD_BYTES >> 20}m"
+    "size of the largest key group that a task joins in memory, which takes about three times as much. Larger key "
+    "groups are merged block by block if they are sorted, else they go through local disk. It is also how much is "
+    f"read ahead from a store, at most {AHEAD_BYTES >> 20}m"
 )
 Parse = Callable[[str], Any]
 P = TypeVar("P", bound=Parse)
@@ -297,12 +297,12 @@ class TableOptions:
     table: str | None = option(
         choice(*TABLES),
         ", ".join(f"`{name}`" for name in TABLES),
-        shown="`states`; of an operator or state, the table that it has",
+        shown="`states`, or with an operator or state, the table that it has",
         tables=TABLES,
     )
     state: str | None = option(
         text,
-        "the name of an operator state; of keyed tables the states to read, such as `total,profile`",
+        "the name of an operator state, or for keyed tables the states to read, such as `total,profile`",
         shown="all",
         tables=(*DECODED, *SURVEYED, IN_FLIGHT),
     )
@@ -338,20 +338,20 @@ class TableOptions:
         _field_names,
         "names for fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`) or the "
         "text of `EXPLAIN`, which name keys, rows, aggregates and windows (`window_start`, `slice_end`) of SQL "
-        "operators; or names by column, such as "
+        "operators. Or names by column, such as "
         """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}` (keys of a map: `left-records.key`)""",
         tables=(*ROWS_OF_KEYS, TIMERS, STATES),
     )
     variants: str | None = option(
         choice("variant", "json"),
         "values of Spark's VARIANT: `variant` returns them as such (without Spark the two byte strings of which it "
-        "consists), which can be written back; `json` returns JSON as text",
+        "consists), which can be written back. `json` returns JSON as text",
         shown="`variant` with Spark, `json` without",
         tables=DECODED,
     )
     keys: str | None = option(
         _keys,
-        'only these keys, such as `[1042, 1043]` or `["a"]`; opens only their key groups',
+        'only these keys, such as `[1042, 1043]` or `["a"]`. Only their key groups are opened',
         shown="all",
         tables=(*ROWS_OF_KEYS, TIMERS, *FUNCTIONS),
         typed="Sequence[object] | str",
@@ -365,7 +365,7 @@ class TableOptions:
     )
     raw: tuple[str, ...] = option(
         names,
-        "states to return undecoded, as BINARY, such as `profile,total`; also `key`, `window`, and `namespace` of "
+        "states to return undecoded, as BINARY, such as `profile,total`. Also `key`, `window`, and `namespace` of "
         "timers",
         (),
         shown="none",

@@ -213,7 +213,7 @@ class WriteSpec:
     uid: str | None = option(text, "the operator, by the uid that the job gives it")
     uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(
-        text, "the operator's name, which metadata of Flink 2 records; without `uid` it names an existing operator"
+        text, "the operator's name, which metadata of Flink 2 records. Without `uid` it names an existing operator"
     )
     table: str = option(
         choice(*WRITTEN_TABLES, ENTRIES, ELEMENTS),
@@ -223,14 +223,14 @@ class WriteSpec:
     )
     state: str | None = option(
         text,
-        "the name of an operator state; of `timers` the timer services; of `keyed_state` and `window_state` the "
+        "the name of an operator state. For `timers`, the timer services. For `keyed_state` and `window_state`, the "
         "states to write, such as `total,profile`: other states of the operator stay",
-        shown="required for `operator_state`; of timers `user-timers`; else all",
+        shown="required for `operator_state`, `user-timers` for timers, else all",
     )
     kind: str | None = option(
         choice(*OPERATOR_KINDS),
         "the kind of an operator state: " + ", ".join(f"`{name}`" for name in OPERATOR_KINDS),
-        shown="that of the state in the savepoint or in `typesFrom`; else `broadcast` for columns `key` and `value`, "
+        shown="that of the state in the savepoint or in `typesFrom`, else `broadcast` for columns `key` and `value`, "
         "`list` for one column",
     )
     key: tuple[str, ...] = option(
@@ -240,42 +240,42 @@ class WriteSpec:
         _kinds,
         """kinds by column, such as `{"totals": "reducing"}`: `value`, `list`, `map`, `reducing`, `aggregating`""",
         {},
-        "that of the existing state; else `list` for arrays, `map` for maps, else `value`",
+        "that of the existing state, else `list` for arrays, `map` for maps, else `value`",
     )
     types: Mapping[str, str] = option(
         _texts,
         """Flink types by column (a composite key is `key`), such as `{"total": "LONG"}`""",
         {},
-        "that of the existing state; else from the Spark type",
+        "that of the existing state, else from the Spark type",
     )
     inferred_by: str | None = option(
         _inferred_by,
-        "`declared`: each type names one serializer; a release from 1.16 to 2.3: types name classes, and serializers "
-        "are those that the type extraction of this release infers from them",
+        "with `declared`, each type names one serializer. With a release from 1.16 to 2.3, types name classes, and "
+        "their serializers are those that the type extraction of this release infers",
         shown="`declared`",
     )
     serializers: GivenSerializers | None = None
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of key groups; if the job sets a max parallelism, it must be the same",
+        "number of key groups. If the job sets a max parallelism, it must be the same",
         shown="that of `key_by` or of the existing operator, else that of most operators of the savepoint, else "
         f"{DEFAULT_MAX_PARALLELISM}",
     )
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of subtasks, and so of state files; a job may restore the savepoint with another parallelism",
+        "number of subtasks, and so of state files. A job may restore the savepoint with another parallelism",
         shown="that of `key_by` or of the existing operator, else by the size of the state",
     )
     compression: str | None = option(
         choice("none", "snappy"),
-        "of files of keyed state: `none` or `snappy`; Flink's snapshot compression",
+        "Flink's snapshot compression of files with keyed state: `none` or `snappy`",
         shown="that of the existing operator, else none",
     )
     ttl: bool | tuple[str, ...] | None = option(
         _ttl,
-        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; `false` removes that of "
-        "existing states; times of last access come from column `<state>__last_access`, else are the time of the write",
-        shown="that of the existing state, or in `typesFrom`; else false",
+        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`. `false` removes that of "
+        "existing states. Times of last access come from column `<state>__last_access`, else are the time of the write",
+        shown="that of the existing state or in `typesFrom`, else false",
     )
     py_types: str | None = option(
         python_types,
@@ -291,7 +291,7 @@ class WriteSpec:
     )
     sort_memory: int = option(
         size,
-        "bytes of rows that a task holds to sort them; more go to local disk",
+        "bytes of rows that a task sorts in memory. More go to local disk",
         DEFAULT_SORT_MEMORY,
         f"{DEFAULT_SORT_MEMORY >> 20}m",
     )
