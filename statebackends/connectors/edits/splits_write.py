@@ -63,7 +63,7 @@ class SplitsWrite:
             raise OptionError(
                 "splits are written to an existing source, and there is no savepoint at the path",
                 path=staging.filesystem.uri(staging.directory),
-                remedy="write to a copy: Savepoint.load(spark, path).with_offsets(uid, df).write(new_path)",
+                remedy="write to a copy: Savepoint.load(spark, path).sources.with_offsets(uid, rows).write(new_path)",
             )
         savepoint = plan._opened(published)
         refuse_checkpoint(savepoint)

@@ -110,7 +110,7 @@ def test_keys_are_bytes_and_all_behind_them_is_read(keys: Path, case: str) -> No
     assert rows == {}
     timers = sorted((row["key"], row["timestamp"]) for row in sp.timers("keyed").rows())
     assert timers == sorted((utf(f"customer {n % KEYS}"), n * 1000 + 10**9) for n in range(NUMBERS))
-    assert [row for row in sp.verify().rows() if row["status"] not in ("ok", "warning")] == []
+    assert [row for row in sp.inspect.verify().rows() if row["status"] not in ("ok", "warning")] == []
 
 
 @pytest.mark.parametrize("case", [*OF_UNKNOWN_KEYS, "hashmap-native"])

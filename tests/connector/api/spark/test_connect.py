@@ -20,18 +20,18 @@ def nothing(sp, small):
     import pyspark_savepoint
 
     return {
-        "doctor": small.doctor(),
+        "doctor": small.inspect.doctor(),
         "check_migration": small.check_migration("2.3"),
         "migrate": small.migrate("2.3").check(),
-        "check_restore": small.check_restore(small),
-        "restore_plan": small.restore_plan(small),
+        "check_restore": small.job(small).check_restore(),
+        "restore_plan": small.job(small).restore_plan(),
         "diff": sp.diff(sp.path, "accounts"),
         "diff of all": small.diff(small.path),
-        "sizes": small.sizes(),
-        "heaviest_keys": small.heaviest_keys(),
-        "verify": small.verify(),
-        "ttl_ages": small.ttl_ages(),
-        "offsets": small.offsets(),
+        "sizes": small.inspect.sizes(),
+        "heaviest_keys": small.inspect.heaviest_keys(),
+        "verify": small.inspect.verify(),
+        "ttl_ages": small.inspect.ttl_ages(),
+        "offsets": small.sources.offsets(),
         "keyed_state": sp.keyed_state("accounts", keys=[]),
     }
 """

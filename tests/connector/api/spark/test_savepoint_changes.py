@@ -164,7 +164,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
         "the method and its arguments",
     ),
     (lambda sp: sp.write("/nowhere", files="move"), OptionError, "'copy' or 'reference'"),
-    (lambda sp: sp.write("/nowhere", flink_version="0.9"), OptionError, "flinkVersion"),
+    (lambda sp: sp.write("/nowhere", flink_version="0.9"), OptionError, "flink_version"),
 ]
 
 

@@ -74,10 +74,10 @@ lived["left"] = [row[0] for row in spark.sql("SHOW DATABASES").collect()]
 pyspark_savepoint.register(spark)
 lived["states"] = spark.sql(f"SELECT count(*) FROM savepoint_states('{shop}')").first()[0]
 lived["metadata"] = spark.sql(f"SELECT count(*) FROM savepoint_metadata('{shop}')").first()[0]
-sizes = sp.sizes("accounts").where("state = 'total'")
+sizes = sp.inspect.sizes("accounts").where("state = 'total'")
 lived["sizes"] = sizes.selectExpr("sum(entries)").first()[0]
-lived["heaviest"] = sp.heaviest_keys("accounts", top=2).where("state = 'total'").count()
-lived["ages"] = sp.ttl_ages("accounts").where("units > 0").count()
+lived["heaviest"] = sp.inspect.heaviest_keys("accounts", top=2).where("state = 'total'").count()
+lived["ages"] = sp.inspect.ttl_ages("accounts").where("units > 0").count()
 read = sp.read_keyed_state("accounts", Totals(), "id long, total long")
 lived["function"] = list(read.selectExpr("count(*)", "sum(total)").first())
 printed = io.StringIO()
