@@ -107,8 +107,8 @@ def test_without_a_type_records_are_bytes_with_a_word(snapshot: Any) -> None:
         ('{"input 1": "INT"}', CorruptStateError, "input 1"),
         ('{"input 7": "LONG"}', OptionError, "input 0, input 1, output 0"),
         ('{"input 0": "LONG", "input 1": "INT"}', OptionError, "different types"),
-        ('{"input 0": "LONK"}', OptionError, "recordTypes"),
-        ("LONG", OptionError, "recordTypes"),
+        ('{"input 0": "LONK"}', OptionError, "record_types"),
+        ("LONG", OptionError, "record_types"),
     ],
 )
 def test_wrong_types_are_refused(snapshot: Any, types: str, error: type[Exception], message: str) -> None:
