@@ -75,7 +75,7 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
                     found=f"{type_name(value)}: {value!r}",
                 )
         owner = args[0] if args else None
-        face = owner if isinstance(owner, Face) else vars(owner).get("_savepoint") if has_verbs(owner) else None
+        face = owner if isinstance(owner, Face) else owner.__dict__.get("_savepoint") if has_verbs(owner) else None
         with in_words(face._worded) if face is not None else nullcontext():
             return verb(*args, **arguments)
 
