@@ -673,8 +673,8 @@ class VerifyErasure(OfErasure, OfSnapshot, Table):
         action="append",
         default=[],
         metavar="PLACE",
-        help="a place where keys may stand, as the report names it: UID.STATE.COLUMN of values that are equal "
-        "by chance, UID.STATE or UID.TABLE of what was not looked into, or a file that _metadata does not name",
+        help="a place where keys may stand, as the report names it: UID.STATE.COLUMN (values that are equal by "
+        "chance), UID.STATE or UID.TABLE (not searched), or a file that _metadata does not name",
     )
     option: list[str] = READ_OPTION
 
