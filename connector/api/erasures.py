@@ -63,13 +63,15 @@ class Erasures(Edits[R, T]):
             where: Conditions, as texts (``buyer = 1042``), expressions of ``pyarrow.compute`` or, with Spark, columns
                 (``F.col("buyer") == 1042``, without functions), on what else is removed:
 
-                - ``UID``: the keys of matching rows of the operator's first table of keys;
-                - ``UID.STATE``: elements of operator state (columns ``value``, or ``key`` and ``value``), of a list
-                  state (``key``, ``list_index``, ``list_value``), entries of a map state (``key``, ``map_key``,
-                  ``map_value``), or values of another state (``key``, and the state); with a time to live, also
-                  ``last_access``;
-                - ``UID.splits``, ``UID.source_coordinator``, ``UID.committables``: rows of these tables;
-                - ``UID.in_flight``, or ``UID.input 0`` and so on: records of table ``in_flight``.
+                - ``UID``: the keys of matching rows of the operator's first table of keys
+                - ``UID.STATE`` of operator state: elements (columns ``value``, or ``key`` and ``value``)
+                - ``UID.STATE`` of a list state: elements (``key``, ``list_index``, ``list_value``)
+                - ``UID.STATE`` of a map state: entries (``key``, ``map_key``, ``map_value``)
+                - ``UID.STATE`` of another state: values (``key``, and the state)
+                - ``UID.splits``, ``UID.source_coordinator``, ``UID.committables``: rows of these tables
+                - ``UID.in_flight``, or ``UID.input 0`` and so on: records of table ``in_flight``
+
+                States with a time to live also have column ``last_access``.
 
             by: For operators by uid: the column of ``keys`` that has its keys, or which fields of its composite key
                 have the values of which columns. In place of a column, an expression of ``pyarrow.compute`` on those of
@@ -98,9 +100,8 @@ class Erasures(Edits[R, T]):
         Raises:
             OptionError: If no operator can have any of the keys, or an argument is invalid.
             StateNotFoundError: If ``where`` names no operator or state, or ``by`` no operator with keyed state.
-            UnsupportedStateError: If ``strict``, and there is state that cannot be looked into, or changed; if a
-                condition names rows that cannot be removed; or an operator that has the keys has raw keyed state other
-                than timers.
+            UnsupportedStateError: If ``strict``, and some state cannot be searched or changed. If a condition names
+                rows that cannot be removed. If an operator that has the keys has raw keyed state other than timers.
 
         Example::
 
@@ -216,8 +217,8 @@ class Erasures(Edits[R, T]):
             by: Needed again if it had expressions: the report has names of columns only.
             salt: The secret of the report. Needed if it is given as a text.
             old: The older snapshot, if it is not where it was.
-            accept: Places where the keys may stand, as the report names them: ``UID.STATE.COLUMN``, of values that are
-                equal by chance; ``UID.STATE`` or ``UID.TABLE``, of what was not looked into; a file of the folder that
+            accept: Places where the keys may stand, as the report names them. ``UID.STATE.COLUMN`` has values that are
+                equal by chance. ``UID.STATE`` and ``UID.TABLE`` were not searched. A file of the folder is one that
                 ``_metadata`` does not name. Types of records in flight are those of the report.
 
         Returns:

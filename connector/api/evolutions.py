@@ -61,9 +61,9 @@ class Evolutions(Face[R, T]):
     ) -> Self:
         """Carry the state of a SQL job over to its new query.
 
-        Both queries are given by their compiled plans (``COMPILE PLAN``). From them follows what each value of the new
-        state is: an old value, moved, cast, merged or computed; or one that is given or filled. What needs no change
-        stays byte for byte, under the ids of the new plan. ``check_evolution`` shows all of it before.
+        Both queries are given by their compiled plans (``COMPILE PLAN``). They say what each value of the new state
+        is: an old value, moved, cast, merged or computed, or one that is given or filled. What needs no change stays
+        byte for byte, under the ids of the new plan. ``check_evolution`` shows all of it before.
 
         Args:
             old_plan: The plan of the job that took the savepoint: a path, a text, or parsed JSON.
@@ -72,8 +72,8 @@ class Evolutions(Face[R, T]):
                 it must be in ``backfill``.
             backfill: What is added, from history. By the names that ``check_evolution`` shows: rows with the columns
                 of the key, and the value. By the name of a source's table: its rows up to the savepoint, from which
-                the plan's expressions compute what the operators would hold. By the id of a node (``8``; of a join
-                ``9.left`` and ``9.right``): the rows of its input.
+                the plan's expressions compute what the operators would hold. By the id of a node (``8``, or
+                ``9.left`` and ``9.right`` of a join): the rows of its input.
             nodes: Ids of nodes of the new plan, each with that of the old node whose state it gets.
             sources: Tables of the new query, each with that of the old one whose positions it gets.
             columns: Fields of the new query, each with that of the old one whose values it gets.
@@ -180,7 +180,7 @@ class Evolutions(Face[R, T]):
             new: The savepoint that ``evolve`` made of this one, written.
             old_plan: The plan of the job that took this savepoint.
             new_plan: The plan of the new query.
-            sink: The table of the sink; None: the only one of the new query.
+            sink: The table of the sink. None for the only one of the new query.
 
         Returns:
             The columns of the sink, and ``_change_type``: ``insert``, ``delete``, or ``update_preimage`` and

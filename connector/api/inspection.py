@@ -147,7 +147,8 @@ class Inspection(Family[S, R, T]):
             budgets: Limits, such as ``size=20GB,skew=4,key=8MB,ttl-age=30d``, or a mapping of these names:
                 ``{"size": "20GB", "skew": 4}``.
             since: An older snapshot of the job, or its path: states that only grow are findings too.
-            job: The new job, as in :meth:`SavepointVerbs.job`: operators that it does not restore are findings too.
+            job: The new job, as in :meth:`~pyspark_savepoint.Savepoint.job`. Operators that it does not restore are
+                findings, too.
 
         Returns:
             A row per finding: ``check``, ``severity`` (``error``, ``warning`` or ``note``), ``evidence``, ``remedy``,
@@ -193,13 +194,14 @@ class Inspection(Family[S, R, T]):
                 sizes of each are read, and the newest 20 are compared with the one before.
             last: How many of these snapshots, 2 or more. The newest 50 by default.
             since: An older snapshot of the job, or its path: what differs is shown.
-            job: The new job, as in :meth:`SavepointVerbs.job`: whether it would restore the snapshot is shown.
+            job: The new job, as in :meth:`~pyspark_savepoint.Savepoint.job`. Whether it would restore the snapshot is
+                shown.
             flink_version: A release of Flink, such as ``2.3``: what a migration to it does is shown.
             budgets: Limits of the findings, as in :meth:`doctor`.
             show_keys: Whether values of keys are shown.
-            old_plan: The compiled plan of the SQL job, as in :meth:`SavepointVerbs.check_evolution`: what becomes of
-                its state under ``new_plan`` is shown. Of a savepoint that ``evolve`` made, what was done is shown
-                without them.
+            old_plan: The compiled plan of the SQL job, as in :meth:`~pyspark_savepoint.Savepoint.check_evolution`. What
+                becomes of its state under ``new_plan`` is shown. If ``evolve`` made the savepoint, what was done is
+                shown without them.
             new_plan: The plan of the new query.
 
         Returns:

@@ -19,7 +19,7 @@ class JobRestore(Family[S, R, T]):
 
     Args:
         savepoint: The savepoint.
-        job: The job, as in :meth:`SavepointVerbs.job`.
+        job: The job, as in :meth:`~pyspark_savepoint.Savepoint.job`.
         stream_graph_hasher: How operators without uid get their ids.
 
     Example::

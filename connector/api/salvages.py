@@ -43,10 +43,10 @@ class Salvages(Face[R, T]):
     def salvage(self) -> Self:
         """Keep what can be read of a damaged snapshot, such as one with missing or damaged files.
 
-        Left out are the handles, key groups and states that cannot be read, as :meth:`losses` lists them, and of a
-        table file of RocksDB all entries of its state between its smallest and its largest key: other files may have
-        older values of them. A job that restores the savepoint begins with no state for what is lost. A warning says
-        what is.
+        Handles, key groups and states that cannot be read are left out. :meth:`losses` lists them. If a table file of
+        RocksDB is missing, all entries of its state between its smallest and its largest key are left out, because
+        other files may have older values of them. A job that restores the savepoint begins with no state for what is
+        lost. A warning says what is.
 
         Returns:
             The savepoint with what is left, not written yet.

@@ -56,7 +56,7 @@ def assert_state(
         savepoint: The savepoint, or its path.
         uid: The operator.
         state: The state.
-        expected: The value by key; None for a key that has none. Composite keys are tuples; values are those of
+        expected: The value by key, None for a key that has none. Composite keys are tuples. Values are those of
             ``to_arrow().to_pylist()``, maps as dictionaries.
         exact: Whether there are no other keys.
         **options: Options of a read.

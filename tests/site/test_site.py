@@ -139,7 +139,7 @@ def test_links_lead_somewhere_and_nothing_is_fetched(site: Path) -> None:
         ("flink-1-to-2.html", "check-migration"),
         ("01_open_a_savepoint.html", "savepoint"),
         ("search.html?q=rewind", "Rewind Kafka, or skip"),
-        ("search.html?q=with_offsets", "pyspark_savepoint.Savepoint.with_offsets"),
+        ("search.html?q=with_offsets", "pyspark_savepoint.api.sources.Sources.with_offsets"),
     ],
 )
 def test_it_opens_in_a_browser(address: str, tmp_path: Path, page: str, shown: str) -> None:
