@@ -40,7 +40,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
-from pyspark_savepoint.text.doors import in_words
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.publication import Staging
@@ -106,8 +105,7 @@ class Edits(Face[R, T]):
             _refuse_arguments(uid, given, "no state is given, and the calls that add it have options")
             return self._planned(plan)
         if self._engine.rows(source) is not None:
-            with in_words(self._worded):
-                changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
+            changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})
         elif not isinstance(source, OperatorRows):
             raise OptionError(
                 "this value cannot be the state of an operator",

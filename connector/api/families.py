@@ -18,6 +18,7 @@ from pyspark_savepoint.engines.face import (
     table_of,
     verbs_of,
     with_plan,
+    words_of,
 )
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.operators import OperatorRef
@@ -42,6 +43,7 @@ class Family(HelpfulNames, Generic[S, R, T]):
 
     def __init__(self, savepoint: S) -> None:
         self._savepoint = savepoint
+        self._worded = words_of(savepoint)
 
     def __repr__(self) -> str:
         """Return the savepoint, and a line per verb."""

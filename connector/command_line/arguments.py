@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from inspect import get_annotations
 from typing import Any, NoReturn, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
@@ -34,64 +35,100 @@ class Argument:
     settings: dict[str, Any]
 
 
-def argument(*names: str, **settings: Any) -> Any:
-    """Declare an argument. The field that it is assigned to has the type of its values."""
-    return Argument(names, settings)
+@dataclass(frozen=True)
+class Declared:
+    """What a field of a command says of its argument, beside its name and type."""
+
+    is_positional: bool
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+    def bound(self, field: str, values: str) -> Argument:
+        """Return the argument of a field, whose values have a type.
+
+        >>> option("no more than these").bound("limit", "int | None")
+        Argument(names=('--limit',), settings={'help': 'no more than these', 'type': <class 'int'>})
+        """
+        settings, kind = dict(self.settings), values.removesuffix(" | None")
+        is_needed, is_list = kind == values and "default" not in settings, kind.startswith("list[")
+        if kind == "bool":
+            return Argument((*self.names, _flag(field)), settings | {"action": "store_true"})
+        if "int" in kind:
+            settings["type"] = int
+        if self.is_positional:
+            settings |= {"nargs": "+"} if is_list else {} if is_needed else {"nargs": "?"}
+            return Argument((field,), settings)
+        if kind.startswith("list[list[") or (is_list and not is_needed):
+            settings["nargs"] = "+"
+        if is_list and is_needed:
+            settings |= {"action": "append", "default": []}
+        elif is_needed:
+            settings["required"] = True
+        return Argument((*self.names, _flag(field)), settings)
 
 
-PATH = argument(
-    "path",
-    help="a savepoint, a retained checkpoint (chk-N), or its _metadata, on a local disk or in s3://, gs://, abfs://, "
-    "hdfs://",
-)
-AS_OF = argument(
-    "--as-of",
-    metavar="VERSION",
-    help="the path is a folder of snapshots: take the one with this checkpoint id, the newest (latest), or the newest "
-    "at a time such as 2026-11-24T12:00:00Z",
-)
-UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash, 32 hex digits (default: all)")
-JSON = argument("--json", action="store_true", help="print one JSON object per line")
+def _flag(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def option(help: str, *, short: str | None = None, **settings: Any) -> Any:  # noqa: A002
+    """Declare an option. The field has its name, and the type of its values.
+
+    ``bool`` is a flag, ``list[str]`` may be repeated, ``list[str] | None`` takes several values. An option whose type
+    has no None, and which has no default, must be given.
+    """
+    return Declared(False, () if short is None else (short,), {"help": help, **settings})
+
+
+def positional(help: str, **settings: Any) -> Any:  # noqa: A002
+    """Declare an argument without a name on the command line: ``str | None`` may be left out, ``list[str]`` is some."""
+    return Declared(True, (), {"help": help, **settings})
+
+
+UID = positional("the operator: its uid or its uid hash, 32 hex digits (default: all)")
+JSON = option("print one JSON object per line")
 
 
 class Arguments:
     """Arguments of every command: a field for each, whose type is that of its values."""
 
-    storage_option: list[str] = argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of the object store, such as endpoint=http://host:9000 or region=eu-west-1",
+    storage_option: list[str] = option(
+        "a setting of the object store, such as endpoint=http://host:9000 or region=eu-west-1", metavar="NAME=VALUE"
     )
-    allow_outside: bool = argument(
-        "--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"
-    )
-    progress: bool = argument(
-        "--progress", action="store_true", help="show progress even if standard error is not a terminal"
-    )
-    quiet: bool = argument(
-        "--quiet", action="store_true", help="show neither progress nor a note when code is compiled"
-    )
-    debug: bool = argument("--debug", action="store_true", help="show the traceback of an error")
+    allow_outside: bool = option("open files that the snapshot names outside its own folder")
+    progress: bool = option("show progress even if standard error is not a terminal")
+    quiet: bool = option("show neither progress nor a note when code is compiled")
+    debug: bool = option("show the traceback of an error")
 
 
 class AtPath(Arguments):
     """Of commands whose path is a snapshot, or a folder of several."""
 
-    path: str
+    path: str = positional(
+        "a savepoint, a retained checkpoint (chk-N), or its _metadata, on a local disk or in s3://, gs://, abfs://, hdfs://"
+    )
 
 
 class OfSnapshot(AtPath):
     """Of commands that take one snapshot of a folder of several."""
 
-    as_of: str | None
+    as_of: str | None = option(
+        "the path is a folder of snapshots: take the one with this checkpoint id, the newest (latest), or the newest "
+        "at a time such as 2026-11-24T12:00:00Z",
+        metavar="VERSION",
+    )
 
 
 class WithTarget(Arguments):
     """Of commands that write to a new folder."""
 
-    target: str
+    target: str = positional("the folder of the new savepoint, which must not exist yet", metavar="new")
+
+
+class OldAndNew(OfSnapshot, WithTarget):
+    """Of commands that write a new savepoint of a snapshot."""
+
+    path: str = positional("the snapshot", metavar="old")
 
 
 class Record(Arguments):
@@ -104,66 +141,49 @@ class Table(Arguments):
     """Of commands that print a table."""
 
     json: bool = JSON
-    csv: bool = argument("--csv", action="store_true", help="print CSV, with a header")
-    safe_csv: bool = argument(
-        "--safe-csv", action="store_true", help="print CSV with texts that a spreadsheet cannot take for formulas"
-    )
-    wide: bool = argument("--wide", action="store_true", help="do not cut columns to the width of the terminal")
+    csv: bool = option("print CSV, with a header")
+    safe_csv: bool = option("print CSV with texts that a spreadsheet cannot take for formulas")
+    wide: bool = option("do not cut columns to the width of the terminal")
 
 
 A = TypeVar("A", bound=Arguments)
+#: Whose arguments come before those of the command itself.
+FIRST = (OldAndNew, AtPath, WithTarget)
 #: What no command has as its own.
 FOR_ALL = (Arguments, Record, Table)
-TOP = (
-    argument("--version", action="store_true", help="show the version"),
-    argument("--help", help="show this help message"),
-)
 
-CHECKPOINT_ID = argument(
-    "--checkpoint-id",
-    type=int,
-    metavar="N",
-    help="the checkpoint id of the new savepoint, from which the job counts on (default: as before)",
+CHECKPOINT_ID = option(
+    "the checkpoint id of the new savepoint, from which the job counts on (default: as before)", metavar="N"
 )
-#: Of commands that write an edited savepoint.
-OLD = argument("path", metavar="old", help="the snapshot")
-NEW = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
-PORTABLE = argument(
-    "--portable", action="store_true", help="write all keyed state so that every state backend restores it"
-)
-DRY_RUN = argument("--dry-run", action="store_true", help="check everything, show what would change, and write nothing")
+PORTABLE = option("write all keyed state so that every state backend restores it")
+DRY_RUN = option("check everything, show what would change, and write nothing")
 
 
 class Writes(Arguments):
     """Of commands that write an edited savepoint."""
 
     dry_run: bool = DRY_RUN
-    flink: str | None = argument(
-        "--flink", metavar="VERSION", help="the oldest Flink that must restore it, such as 1.20 (default: as before)"
+    flink: str | None = option(
+        "the oldest Flink that must restore it, such as 1.20 (default: as before)", metavar="VERSION"
     )
     portable: bool = PORTABLE
     checkpoint_id: int | None = CHECKPOINT_ID
 
 
-FILE_FORMAT = argument(
-    "--format", choices=("parquet", "arrow", "json", "csv"), help="the format of the file (default: by its name)"
-)
-KEYS = argument("--keys", nargs="+", metavar="KEY", help="only these keys (write composite keys as JSON)")
-KEYS_FILE = argument(
-    "--keys-file",
+FILE_FORMAT = option("the format of the file (default: by its name)", choices=("parquet", "arrow", "json", "csv"))
+KEYS = option("only these keys (write composite keys as JSON)", metavar="KEY")
+KEYS_FILE = option(
+    "the keys of a file: column key, or the only one, of .parquet, .arrow, .jsonl or .csv, or a key per line of .txt",
     metavar="FILE",
-    help="the keys of a file: column key, or the only one, of .parquet, .arrow, .jsonl or .csv, or a key per line of "
-    ".txt",
 )
-WHERE = argument(
-    "--where",
+WHERE = option(
+    "the rows for which a condition is true, in SQL without functions: \"total < 0 AND profile.tier = 'GOLD'\"",
     metavar="CONDITION",
-    help="the rows for which a condition is true, in SQL without functions: \"total < 0 AND profile.tier = 'GOLD'\"",
 )
 
 
-class NewSavepoint(Writes, WithTarget):
-    """Of commands that write an edited savepoint to a new folder."""
+class Edited(Writes, OldAndNew):
+    """Of commands that write an edited savepoint."""
 
 
 class OfErasure(Arguments):
@@ -171,20 +191,16 @@ class OfErasure(Arguments):
 
     keys: list[str] | None = KEYS
     keys_file: str | None = KEYS_FILE
-    where: list[str] = argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="NAME: CONDITION",
-        help="rows for which the condition is true. NAME is UID (all of their keys), UID.STATE (their elements, "
+    where: list[str] = option(
+        "rows for which the condition is true. NAME is UID (all of their keys), UID.STATE (their elements, "
         "entries or values), or UID.splits, UID.source_coordinator, UID.committables, UID.in_flight (rows of "
         "these tables)",
+        metavar="NAME: CONDITION",
     )
-    salt_file: str | None = argument(
-        "--salt-file",
-        metavar="FILE",
-        help="the secret with which the report hashes keys, made if it is missing. Keep it apart from the report "
+    salt_file: str | None = option(
+        "the secret with which the report hashes keys, made if it is missing. Keep it apart from the report "
         "(default: the name of the report with .salt)",
+        metavar="FILE",
     )
     format: str | None = FILE_FORMAT
 
@@ -192,89 +208,62 @@ class OfErasure(Arguments):
 class OfFile(Arguments):
     """Of commands that write a file as state."""
 
-    uid: str = argument("uid", help="the operator: its uid, or the uid hash of an existing one")
-    file: str = argument("file", help="the file, with one row per key: .parquet, .arrow, .feather, .jsonl or .csv")
-    state: str | None = argument(
-        "state", nargs="?", help="the state, if the file has only one (default: every column except the key is a state)"
+    uid: str = positional("the operator: its uid, or the uid hash of an existing one")
+    file: str = positional("the file, with one row per key: .parquet, .arrow, .feather, .jsonl or .csv")
+    state: str | None = positional(
+        "the state, if the file has only one (default: every column except the key is a state)"
     )
-    key: str | None = argument(
-        "--key", metavar="COLUMNS", help="the column of the key, or several of a composite key (default: key)"
-    )
-    type: list[str] = argument(
-        "--type",
-        action="append",
-        default=[],
-        metavar="COLUMN=TYPE",
-        help="the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: as in the existing "
+    key: str | None = option("the column of the key, or several of a composite key (default: key)", metavar="COLUMNS")
+    type: list[str] = option(
+        "the Flink type of a column, such as total=LONG or tags=LIST<STRING> (default: as in the existing "
         "state, else by the file)",
+        metavar="COLUMN=TYPE",
     )
-    kind: list[str] = argument(
-        "--kind",
-        action="append",
-        default=[],
-        metavar="COLUMN=KIND",
-        help="value, list, map, reducing or aggregating (default: that of the existing state, else list and map for "
+    kind: list[str] = option(
+        "value, list, map, reducing or aggregating (default: that of the existing state, else list and map for "
         "such columns, else value)",
+        metavar="COLUMN=KIND",
     )
-    ttl: str | None = argument(
-        "--ttl",
-        metavar="COLUMNS",
-        help="columns whose states have a time to live in the job (default: as in the existing state, "
+    ttl: str | None = option(
+        "columns whose states have a time to live in the job (default: as in the existing state, "
         "and -o ttl=false removes it)",
+        metavar="COLUMNS",
     )
-    table: str | None = argument(
-        "--table",
-        choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
+    table: str | None = option(
+        "what the rows are: keyed_state (default), window_state, timers, or operator state: list, union, broadcast",
         metavar="TABLE",
-        help="what the rows are: keyed_state (default), window_state, timers, or operator state: list, union, "
-        "broadcast",
+        choices=("keyed_state", "window_state", "timers", "list", "union", "broadcast"),
     )
-    name: str | None = argument("--name", help="the name of a new operator, which Flink 2 shows")
+    name: str | None = option("the name of a new operator, which Flink 2 shows")
     format: str | None = FILE_FORMAT
-    option: list[str] = argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
+    option: list[str] = option(
+        "an option of a write of the Spark data source, such as typesFrom=/savepoints/old#accounts",
+        short="-o",
         metavar="NAME=VALUE",
-        help="an option of a write of the Spark data source, such as typesFrom=/savepoints/old#accounts",
     )
 
 
-READ_OPTION = argument(
-    "-o",
-    "--option",
-    action="append",
-    default=[],
+READ_OPTION = option(
+    "an option of the Spark data source, such as timestamps=raw or uids=accounts,orders",
+    short="-o",
     metavar="NAME=VALUE",
-    help="an option of the Spark data source, such as timestamps=raw or uids=accounts,orders",
 )
 
 
 class Migrates(Arguments):
     """Of commands about another release of Flink."""
 
-    flink: str = argument(
-        "--flink", metavar="VERSION", required=True, help="the Flink that must restore it, such as 2.3"
-    )
-    classes: list[str] = argument(
-        "--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"
-    )
-    types_from: str | None = argument("--types-from", metavar="PATH", help="a savepoint that the new job has taken")
-    type: list[str] = argument(
-        "--type", action="append", default=[], metavar="STATE=TYPE", help="the type of a state: UID.STATE=LIST<STRING>"
-    )
-    kryo_types: str = argument(
-        "--kryo-types",
-        default="",
+    flink: str = option("the Flink that must restore it, such as 2.3", metavar="VERSION")
+    classes: list[str] = option("a jar or folder of class files", metavar="PATH")
+    types_from: str | None = option("a savepoint that the new job has taken", metavar="PATH")
+    type: list[str] = option("the type of a state: UID.STATE=LIST<STRING>", metavar="STATE=TYPE")
+    kryo_types: str = option(
+        "classes that Kryo wrote, without class files: 'com.shop.Money(cents LONG, cur STRING)'",
         metavar="CLASSES",
-        help="classes that Kryo wrote, without class files: 'com.shop.Money(cents LONG, cur STRING)'",
+        default="",
     )
-    parallelism: int | None = argument(
-        "--parallelism",
-        type=int,
-        metavar="N",
-        help="how many processes read and write (default: as many as processors, after some seconds)",
+    parallelism: int | None = option(
+        "how many processes read and write (default: as many as processors, after some seconds)", metavar="N"
     )
 
 
@@ -310,23 +299,33 @@ class Command:
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """Its own arguments."""
-        return tuple(_declared(one for one in self.takes.__mro__ if one not in FOR_ALL))
+        return _declared(one for one in self.takes.__mro__ if one not in FOR_ALL)
 
     @property
     def all_arguments(self) -> tuple[Argument, ...]:
         """Its arguments and those that every command has."""
-        return tuple(_declared(self.takes.__mro__))
+        return _declared(self.takes.__mro__)
 
 
-def _declared(classes: Iterable[type]) -> Iterator[Argument]:
-    """Yield the arguments that classes declare, each once."""
-    fields: dict[str, Argument] = {}
+def _declared(classes: Iterable[type]) -> tuple[Argument, ...]:
+    """Return the arguments that classes declare, each once: an inherited snapshot and new folder before all others."""
+    declared: dict[str, tuple[type, Argument]] = {}
     for one in classes:
-        declared = {name: value for name, value in one.__dict__.items() if isinstance(value, Argument)}
-        fields |= {name: value for name, value in declared.items() if name not in fields}
-    yield from fields.values()
+        types = get_annotations(one)
+        for field, value in one.__dict__.items():
+            if isinstance(value, Declared) and field not in declared:
+                declared[field] = one, value.bound(field, types[field])
+    return tuple(argument for _, argument in sorted(declared.values(), key=lambda each: each[0] not in FIRST))
 
 
+class Top:
+    """Arguments without a command."""
+
+    version: bool = option("show the version")
+    help: bool = option("show this help message")
+
+
+TOP = _declared((Top,))
 COMMANDS: list[Command] = []
 
 
@@ -351,18 +350,8 @@ def command(runs: str, group: str, *examples: str) -> Callable[[type[A]], type[A
 class Ls(OfSnapshot, Table):
     """List the states of a snapshot, or the snapshots of a folder."""
 
-    path: str = argument(
-        "path",
-        help="a snapshot, or a folder with several, on a local disk or in s3://, gs://, abfs://, hdfs://",
-    )
-    as_of: str | None = AS_OF
-    sql: list[str] = argument(
-        "--sql",
-        action="append",
-        default=[],
-        metavar="QUERY",
-        help="run a SQL query over the tables (needs Spark and Java, may be repeated)",
-    )
+    path: str = positional("a snapshot, or a folder with several, on a local disk or in s3://, gs://, abfs://, hdfs://")
+    sql: list[str] = option("run a SQL query over the tables (needs Spark and Java, may be repeated)", metavar="QUERY")
 
 
 @command(
@@ -376,10 +365,8 @@ class Retained(AtPath, Table):
     these.
     """
 
-    path: str = argument("path", help="a folder with snapshots, on a local disk or in s3://, gs://, abfs://, hdfs://")
-    unneeded: bool = argument(
-        "--unneeded", action="store_true", help="list the files that no snapshot below the folder needs"
-    )
+    path: str = positional("a folder with snapshots, on a local disk or in s3://, gs://, abfs://, hdfs://")
+    unneeded: bool = option("list the files that no snapshot below the folder needs")
 
 
 @command(
@@ -398,27 +385,20 @@ class Show(OfSnapshot, Table):
     Keys without a row are listed. The exit code is 1 if none of the keys has a row.
     """
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    uid: str | None = argument(
-        "uid",
-        nargs="?",
-        help="the operator: its uid or its uid hash, 32 hex digits (default: --keys looks into all "
+    uid: str | None = positional(
+        "the operator: its uid or its uid hash, 32 hex digits (default: --keys looks into all "
         "operators, and "
-        "--table shows the tables of the whole snapshot, or all timers)",
+        "--table shows the tables of the whole snapshot, or all timers)"
     )
-    state: str | None = argument(
-        "state", nargs="?", help="one state (default: all keyed states, or the only operator state)"
-    )
-    table: str | None = argument(
-        "--table",
-        help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
-        "committables, in_flight, files, ... (ls shows which tables an operator has)",
+    state: str | None = positional("one state (default: all keyed states, or the only operator state)")
+    table: str | None = option(
+        "the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
+        "committables, in_flight, files, ... (ls shows which tables an operator has)"
     )
     keys: list[str] | None = KEYS
     where: str | None = WHERE
-    columns: str | None = argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
+    columns: str | None = option("only these columns, separated by commas", metavar="NAMES")
+    limit: int = option("how many rows, 0 for all (default: 20)", metavar="N", default=20)
     option: list[str] = READ_OPTION
 
 
@@ -431,14 +411,11 @@ class Show(OfSnapshot, Table):
 class Sizes(OfSnapshot, Table):
     """Show entries and bytes of every state, the largest first, without decoding values."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
     uid: str | None = UID
-    by: str = argument(
-        "--by",
+    by: str = option(
+        "one row per state, subtask or key group (default: state)",
         choices=("state", "subtask", "key-group"),
         default="state",
-        help="one row per state, subtask or key group (default: state)",
     )
     option: list[str] = READ_OPTION
 
@@ -447,10 +424,8 @@ class Sizes(OfSnapshot, Table):
 class Heaviest(OfSnapshot, Table):
     """Show the keys of every state that take the most bytes."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
     uid: str | None = UID
-    top: int = argument("--top", type=int, default=5, metavar="N", help="how many keys of each state (default: 5)")
+    top: int = option("how many keys of each state (default: 5)", metavar="N", default=5)
     option: list[str] = READ_OPTION
 
 
@@ -464,15 +439,9 @@ class Heaviest(OfSnapshot, Table):
 class Offsets(OfSnapshot, Table):
     """Show where the sources continue: topic or stream, partition, next position."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
     uid: str | None = UID
-    history: bool = argument(
-        "--history",
-        action="store_true",
-        help="the path is a folder: show every snapshot below it, oldest first",
-    )
-    last: int | None = argument("--last", type=int, metavar="N", help="with --history: only the newest N snapshots")
+    history: bool = option("the path is a folder: show every snapshot below it, oldest first")
+    last: int | None = option("with --history: only the newest N snapshots", metavar="N")
     option: list[str] = READ_OPTION
 
 
@@ -482,34 +451,24 @@ class Offsets(OfSnapshot, Table):
     "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
     "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000 --dry-run",
 )
-class SetOffsets(OfSnapshot, WithTarget, Record):
+class SetOffsets(OldAndNew, Record):
     """Write a savepoint whose source continues at other positions (rewind or skip).
 
     Everything else is copied byte for byte. Command offsets lists the splits. A job that reads records again keeps
     the changes of state that they made before.
     """
 
-    path: str = argument("path", metavar="old", help="the snapshot")
-    as_of: str | None = AS_OF
-    target: str = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
-    uid: str | None = argument("uid", nargs="?", help="the source: its uid or its uid hash (default: the only one)")
-    set: list[str] = argument(
-        "--set",
-        action="append",
-        default=[],
+    uid: str | None = positional("the source: its uid or its uid hash (default: the only one)")
+    set: list[str] = option(
+        "the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
         metavar="SPLIT=POSITION",
-        help="the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
     )
-    reset: str | None = argument(
-        "--reset", metavar="WORD", help="one position for all splits: earliest, latest, committed"
-    )
-    by: int | None = argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000")
-    clamp: bool = argument("--clamp", action="store_true", help="with --by: use 0 for positions that would be below 0")
+    reset: str | None = option("one position for all splits: earliest, latest, committed", metavar="WORD")
+    by: int | None = option("a number by which all positions move, such as -1000", metavar="N")
+    clamp: bool = option("with --by: use 0 for positions that would be below 0")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
-    connector: str | None = argument(
-        "--connector", metavar="NAME", help="the connector, such as kafka, if it is not recognized"
-    )
+    connector: str | None = option("the connector, such as kafka, if it is not recognized", metavar="NAME")
 
 
 @command(
@@ -518,32 +477,24 @@ class SetOffsets(OfSnapshot, WithTarget, Record):
     "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts=customers",
     "rename /savepoints/savepoint-2f1a3c /savepoints/renamed accounts.total=sum",
 )
-class Rename(NewSavepoint, OfSnapshot, Table):
+class Rename(Edited, Table):
     """Write a savepoint in which operators, states or timer services have new names.
 
     All names on the left are the old ones, so you can swap two operators.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    names: list[str] = argument(
-        "names",
-        nargs="+",
+    names: list[str] = positional(
+        "an operator: UID=NEW, or HASH=UID to give it a uid. A state or timer service: UID.STATE=NEW",
         metavar="NAME=NEW",
-        help="an operator: UID=NEW, or HASH=UID to give it a uid. A state or timer service: UID.STATE=NEW",
     )
 
 
 @command("edits.copy_operator", EDIT, "copy-operator /savepoints/savepoint-2f1a3c /savepoints/two accounts accounts-2")
-class CopyOperator(NewSavepoint, OfSnapshot, Table):
+class CopyOperator(Edited, Table):
     """Write a savepoint with a copy of an operator, under another uid."""
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
-    copies: list[str] = argument("copies", nargs="+", metavar="copy", help="the uid of the copy, or several")
+    uid: str = positional("the operator: its uid or its uid hash (32 hex digits)")
+    copies: list[str] = positional("the uid of the copy, or several", metavar="copy")
 
 
 @command(
@@ -552,18 +503,10 @@ class CopyOperator(NewSavepoint, OfSnapshot, Table):
     "remove /savepoints/savepoint-2f1a3c /savepoints/new currency-converter",
     "remove /savepoints/savepoint-2f1a3c /savepoints/new accounts.coupon accounts.user-timers --dry-run",
 )
-class Remove(NewSavepoint, OfSnapshot, Table):
+class Remove(Edited, Table):
     """Write a savepoint without some operators, states or timer services."""
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    names: list[str] = argument(
-        "names",
-        nargs="+",
-        metavar="NAME",
-        help="an operator (UID), a state or a timer service (UID.STATE)",
-    )
+    names: list[str] = positional("an operator (UID), a state or a timer service (UID.STATE)", metavar="NAME")
 
 
 @command(
@@ -573,24 +516,20 @@ class Remove(NewSavepoint, OfSnapshot, Table):
     'remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --where "total < 0" --dry-run',
     "remove-keys /savepoints/savepoint-2f1a3c /savepoints/new accounts --keys-file closed.csv",
 )
-class RemoveKeys(NewSavepoint, OfSnapshot, Table):
+class RemoveKeys(Edited, Table):
     """Write a savepoint without some keys of an operator: its states, windows and timers lose them.
 
     Nothing is written if none of --keys has state, or no row matches --where. Keys of a file that have no state are
     ignored.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
+    uid: str = positional("the operator: its uid or its uid hash (32 hex digits)")
     keys: list[str] | None = KEYS
     keys_file: str | None = KEYS_FILE
     where: str | None = WHERE
-    table: str | None = argument(
-        "--table",
+    table: str | None = option(
+        "with --where: the table with the columns (default: the first of these that the operator has)",
         choices=("keyed_state", "window_state", "timers"),
-        help="with --where: the table with the columns (default: the first of these that the operator has)",
     )
     format: str | None = FILE_FORMAT
     option: list[str] = READ_OPTION
@@ -604,58 +543,35 @@ class RemoveKeys(NewSavepoint, OfSnapshot, Table):
     "erase /savepoints/savepoint-2f1a3c /savepoints/erased --keys 1042 "
     '--where "warehouse-export.pending_orders: value.accountId = 1042"',
 )
-class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
+class Erase(OfErasure, Edited, Table):
     """Write a savepoint without some keys in all operators, and a report of what could not be searched.
 
     Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have types:
     a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have the keys.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    by: list[str] = argument(
-        "--by",
-        action="append",
-        default=[],
+    by: list[str] = option(
+        "the column of the file that has the operator's keys, or UID:FIELD=COLUMN for one field of composite keys",
         metavar="UID=COLUMN",
-        help="the column of the file that has the operator's keys, or UID:FIELD=COLUMN for one field of composite keys",
     )
-    record_type: list[str] = argument(
-        "--record-type",
-        action="append",
-        default=[],
+    record_type: list[str] = option(
+        "the type of records in flight, if the savepoint does not have it: 'orders.input 0=LONG'",
         metavar="UID.PART=TYPE",
-        help="the type of records in flight, if the savepoint does not have it: 'orders.input 0=LONG'",
     )
-    report: str | None = argument(
-        "--report", metavar="FILE", help="write the report as JSON here, and beside it as Markdown"
-    )
-    strict: bool = argument(
-        "--strict",
-        action="store_true",
-        help="write nothing if some state cannot be searched, or some keys cannot be removed",
-    )
-    accept: list[str] = argument(
-        "--accept",
-        action="append",
-        default=[],
-        metavar="PLACE",
-        help="with --strict: a place that is accepted, as --dry-run names it: UID.STATE, UID.TABLE, such as "
+    report: str | None = option("write the report as JSON here, and beside it as Markdown", metavar="FILE")
+    strict: bool = option("write nothing if some state cannot be searched, or some keys cannot be removed")
+    accept: list[str] = option(
+        "with --strict: a place that is accepted, as --dry-run names it: UID.STATE, UID.TABLE, such as "
         "orders.coordinator_state of one's own source, or UID.STATE.COLUMN",
+        metavar="PLACE",
     )
-    below: str | None = argument(
-        "--below",
+    below: str | None = option(
+        "list in the report the snapshots below this folder that have the keys too (default: the job's folder)",
         metavar="FOLDER",
-        help="list in the report the snapshots below this folder that have the keys too (default: the job's folder)",
     )
-    all_below: str | None = argument(
-        "--all-below", metavar="FOLDER", help="erase in every self-contained savepoint below this folder"
-    )
-    all_to: str | None = argument(
-        "--all-to",
-        metavar="FOLDER",
-        help="with --all-below: the folder for the new savepoints, which keep their names",
+    all_below: str | None = option("erase in every self-contained savepoint below this folder", metavar="FOLDER")
+    all_to: str | None = option(
+        "with --all-below: the folder for the new savepoints, which keep their names", metavar="FOLDER"
     )
     option: list[str] = READ_OPTION
 
@@ -664,17 +580,12 @@ class Erase(OfErasure, NewSavepoint, OfSnapshot, Table):
 class VerifyErasure(OfErasure, OfSnapshot, Table):
     """Prove an erasure: no key is left, and nothing else was removed."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    report: str = argument("report", help="the report of erase, as JSON")
-    old: str | None = argument("--old", metavar="PATH", help="the older snapshot, if it was moved")
-    accept: list[str] = argument(
-        "--accept",
-        action="append",
-        default=[],
-        metavar="PLACE",
-        help="a place where keys may stand, as the report names it: UID.STATE.COLUMN (values that are equal by "
+    report: str = positional("the report of erase, as JSON")
+    old: str | None = option("the older snapshot, if it was moved", metavar="PATH")
+    accept: list[str] = option(
+        "a place where keys may stand, as the report names it: UID.STATE.COLUMN (values that are equal by "
         "chance), UID.STATE or UID.TABLE (not searched), or a file that _metadata does not name",
+        metavar="PLACE",
     )
     option: list[str] = READ_OPTION
 
@@ -684,26 +595,19 @@ class VerifyErasure(OfErasure, OfSnapshot, Table):
     EDIT,
     "rename-class /savepoints/savepoint-2f1a3c /savepoints/new 'oracle.Shop$Profile=com.shop.Profile'",
 )
-class RenameClass(NewSavepoint, OfSnapshot, Table):
+class RenameClass(Edited, Table):
     """Write a savepoint in which classes of the job have new names, as after a move to another package.
 
     Snapshots of serializers are written anew, values stay byte for byte. A value that names its class itself (Kryo
     and POJOs do where a class is not registered) is an error, which --dry-run finds too.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    classes: list[str] = argument(
-        "classes",
-        nargs="+",
-        metavar="CLASS=NEW",
-        help="the name of a class and its new one, such as com.shop.Order=com.shop.Purchase (its inner classes "
+    classes: list[str] = positional(
+        "the name of a class and its new one, such as com.shop.Order=com.shop.Purchase (its inner classes "
         "are renamed, too)",
+        metavar="CLASS=NEW",
     )
-    operators: list[str] | None = argument(
-        "--operators", nargs="+", metavar="UID", help="only in these (default: all that have the class)"
-    )
+    operators: list[str] | None = option("only in these (default: all that have the class)", metavar="UID")
 
 
 @command(
@@ -712,38 +616,27 @@ class RenameClass(NewSavepoint, OfSnapshot, Table):
     "rekey /savepoints/savepoint-2f1a3c /savepoints/by-text accounts --type key=STRING",
     "rekey /savepoints/savepoint-2f1a3c /savepoints/moved accounts new-ids.csv --dry-run",
 )
-class Rekey(NewSavepoint, OfSnapshot, Table):
+class Rekey(Edited, Table):
     """Write a savepoint in which an operator has other keys: its states, windows and timers move to them.
 
     Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not hold
     exactly. Values and operator state stay byte for byte.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
-    file: str | None = argument(
-        "file",
-        nargs="?",
-        help="columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv. Keys that are not in "
-        "the file stay, if the type of the key stays (default: convert each key to --type)",
+    uid: str = positional("the operator: its uid or its uid hash (32 hex digits)")
+    file: str | None = positional(
+        "columns key and new_key: .parquet, .arrow, .feather, .jsonl or .csv. Keys that are not in "
+        "the file stay, if the type of the key stays (default: convert each key to --type)"
     )
-    type: list[str] = argument(
-        "--type",
-        action="append",
-        default=[],
+    type: list[str] = option(
+        "the Flink type of the new keys, such as key=LONG or key=TUPLE<STRING, LONG> (default: as before)",
         metavar="key=TYPE",
-        help="the Flink type of the new keys, such as key=LONG or key=TUPLE<STRING, LONG> (default: as before)",
     )
     format: str | None = FILE_FORMAT
-    option: list[str] = argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
+    option: list[str] = option(
+        "an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
+        short="-o",
         metavar="NAME=VALUE",
-        help="an option of a write of the Spark data source, such as typesFrom=/savepoints/new-job#accounts",
     )
 
 
@@ -753,23 +646,18 @@ class Rekey(NewSavepoint, OfSnapshot, Table):
     "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512",
     "set-max-parallelism /savepoints/savepoint-2f1a3c /savepoints/wide 512 --operators accounts audit",
 )
-class SetMaxParallelism(NewSavepoint, OfSnapshot, Table):
+class SetMaxParallelism(Edited, Table):
     """Write a savepoint with another max parallelism: keys are assigned to that many key groups.
 
     check-restore with the job's execution plan finds operators of one task that disagree.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    number: int = argument("number", type=int, metavar="n", help="the max parallelism, 1 to 32768")
-    operators: list[str] | None = argument(
-        "--operators",
-        nargs="+",
-        metavar="UID",
-        help="only these operators. Name all operators of a chain, since Flink has one max parallelism for a "
+    number: int = positional("the max parallelism, 1 to 32768", metavar="n")
+    operators: list[str] | None = option(
+        "only these operators. Name all operators of a chain, since Flink has one max parallelism for a "
         "task "
         "(default: all)",
+        metavar="UID",
     )
 
 
@@ -779,17 +667,13 @@ class SetMaxParallelism(NewSavepoint, OfSnapshot, Table):
     "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged --dry-run",
     "salvage /checkpoints/7d2e/chk-42 /savepoints/salvaged",
 )
-class Salvage(NewSavepoint, OfSnapshot, Table):
+class Salvage(Edited, Table):
     """Write what can be read of a damaged snapshot, and list what is lost.
 
     Handles, key groups and states that cannot be read are left out. If a table file of RocksDB is missing, all
     entries of its state between its smallest and its largest key are left out, too: other files may have older
     values of them. An undamaged snapshot is refused.
     """
-
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
 
 
 @command(
@@ -798,24 +682,19 @@ class Salvage(NewSavepoint, OfSnapshot, Table):
     "create golden accounts accounts.jsonl --key id --type total=LONG --flink 2.3",
     "create golden accounts accounts.parquet --key tenant,account --ttl coupon --dry-run",
 )
-class Create(OfFile, NewSavepoint, Table):
+class Create(OfFile, Writes, WithTarget, Table):
     """Write a new savepoint with one operator, whose state comes from a file (put adds more operators).
 
     If nothing names the types of a .jsonl or .csv file, they are inferred from all of its rows. --dry-run shows
     them.
     """
 
-    target: str = NEW
-    max_parallelism: int = argument(
-        "--max-parallelism",
-        type=int,
-        default=DEFAULT_MAX_PARALLELISM,
+    max_parallelism: int = option(
+        f"the max parallelism of the job: its number of key groups (default: {DEFAULT_MAX_PARALLELISM})",
         metavar="N",
-        help=f"the max parallelism of the job: its number of key groups (default: {DEFAULT_MAX_PARALLELISM})",
+        default=DEFAULT_MAX_PARALLELISM,
     )
-    state_backend: str | None = argument(
-        "--state-backend", choices=("hashmap", "rocksdb"), help="the job's state backend"
-    )
+    state_backend: str | None = option("the job's state backend", choices=("hashmap", "rocksdb"))
 
 
 @command(
@@ -826,39 +705,30 @@ class Create(OfFile, NewSavepoint, Table):
     "put golden with-timers accounts timers.jsonl --table timers --key id",
     "put golden with-rates currency-converter rates.csv rates --table broadcast",
 )
-class Put(OfFile, NewSavepoint, OfSnapshot, Table):
+class Put(OfFile, Edited, Table):
     """Write a savepoint with the rows of a file as state: a new operator, or states that are replaced or added.
 
     If keys of a state would go because the file lacks them, --upsert or --replace must say what is meant. Other
     states stay byte for byte. The output has the numbers of keys before and after.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    target: str = NEW
-    upsert: bool = argument(
-        "--upsert",
-        action="store_true",
-        help="change the keys of the file alone: a row replaces what its key has of the state, an empty value "
-        "removes it, all other keys keep theirs",
+    upsert: bool = option(
+        "change the keys of the file alone: a row replaces what its key has of the state, an empty value "
+        "removes it, all other keys keep theirs"
     )
-    replace: bool = argument(
-        "--replace",
-        action="store_true",
-        help="replace the whole state: keys that the file lacks lose it",
-    )
+    replace: bool = option("replace the whole state: keys that the file lacks lose it")
 
 
 @command("edits.merge", EDIT, "merge /savepoints/accounts /savepoints/orders /savepoints/both")
-class Merge(NewSavepoint, AtPath, Table):
+class Merge(Writes, AtPath, WithTarget, Table):
     """Write the operators of several savepoints as one.
 
     Two of them must not have the same operator. Rename it in one of them first.
     """
 
-    path: str = argument("path", metavar="one", help="a snapshot")
-    others: list[str] = argument("others", nargs="+", metavar="other", help="another snapshot, or several")
-    target: str = NEW
+    path: str = positional("a snapshot", metavar="one")
+    others: list[str] = positional("another snapshot, or several", metavar="other")
+    target: str = positional("the folder of the new savepoint, which must not exist yet", metavar="new")
 
 
 @command(
@@ -867,25 +737,15 @@ class Merge(NewSavepoint, AtPath, Table):
     "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
     "--rest /savepoints/c",
 )
-class Split(NewSavepoint, OfSnapshot, Table):
+class Split(Writes, OfSnapshot, Table):
     """Write the operators of a savepoint as several savepoints, such as one for each new job.
 
     Every operator goes to one of them. Each is published on its own, after all were checked.
     """
 
-    path: str = OLD
-    as_of: str | None = AS_OF
-    to: list[list[str]] = argument(
-        "--to",
-        nargs="+",
-        action="append",
-        required=True,
-        metavar=("FOLDER", "UID"),
-        help="the folder of a new savepoint, and its operators",
-    )
-    rest: str | None = argument(
-        "--rest", metavar="FOLDER", help="the folder of a new savepoint with all other operators"
-    )
+    path: str = positional("the snapshot", metavar="old")
+    to: list[list[str]] = option("the folder of a new savepoint, and its operators", metavar=("FOLDER", "UID"))
+    rest: str | None = option("the folder of a new savepoint with all other operators", metavar="FOLDER")
 
 
 @command(
@@ -898,21 +758,15 @@ class Split(NewSavepoint, OfSnapshot, Table):
 class Diff(OfSnapshot, Table):
     """Show the differences of two snapshots, of any state backends (exit code 1 if they differ)."""
 
-    path: str = argument("path", metavar="old", help="the older snapshot")
-    as_of: str | None = AS_OF
-    new: str = argument("new", help="the newer snapshot")
-    new_as_of: str | None = argument("--new-as-of", metavar="VERSION", help="the same of the newer snapshot's folder")
-    uid: str | None = argument(
-        "uid", nargs="?", help="the operator whose rows are shown (default: the numbers of all operators)"
+    path: str = positional("the older snapshot", metavar="old")
+    new: str = positional("the newer snapshot")
+    new_as_of: str | None = option("the same of the newer snapshot's folder", metavar="VERSION")
+    uid: str | None = positional("the operator whose rows are shown (default: the numbers of all operators)")
+    state: str | None = positional("one state (default: all keyed states)")
+    table: str | None = option(
+        f"{', '.join(DECODED)} (default: the first of these that the operator has)", metavar="TABLE", choices=DECODED
     )
-    state: str | None = argument("state", nargs="?", help="one state (default: all keyed states)")
-    table: str | None = argument(
-        "--table",
-        choices=DECODED,
-        metavar="TABLE",
-        help=f"{', '.join(DECODED)} (default: the first of these that the operator has)",
-    )
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
+    limit: int = option("how many rows, 0 for all (default: 20)", metavar="N", default=20)
 
 
 @command(
@@ -925,36 +779,22 @@ class Diff(OfSnapshot, Table):
 class Changes(AtPath, Table):
     """Show the rows that changed from snapshot to snapshot of a folder (exit code 1 if any did)."""
 
-    path: str = argument("path", metavar="folder", help="a folder of snapshots, such as that of a job's checkpoints")
-    uid: str | None = argument(
-        "uid", nargs="?", help="the operator (with --table splits or offsets, default: all sources)"
-    )
-    state: str | None = argument("state", nargs="?", help="one state (default: all keyed states)")
-    table: str | None = argument("--table", choices=WITH_CHANGES, metavar="TABLE", help=f"{', '.join(WITH_CHANGES)}")
-    start: str = argument(
-        "--start",
-        default="0",
-        metavar="VERSION",
-        help="the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
+    path: str = positional("a folder of snapshots, such as that of a job's checkpoints", metavar="folder")
+    uid: str | None = positional("the operator (with --table splits or offsets, default: all sources)")
+    state: str | None = positional("one state (default: all keyed states)")
+    table: str | None = option(f"{', '.join(WITH_CHANGES)}", metavar="TABLE", choices=WITH_CHANGES)
+    start: str = option(
+        "the checkpoint id or time of the first changes, since the snapshot before it (default: 0, all "
         "rows of the first snapshot are inserts)",
-    )
-    end: str = argument(
-        "--end",
-        default="latest",
         metavar="VERSION",
-        help="the checkpoint id or time of the last changes (default: latest)",
+        default="0",
     )
-    net: bool = argument(
-        "--net",
-        action="store_true",
-        help="one net change per row, from before the first snapshot to the last one",
+    end: str = option(
+        "the checkpoint id or time of the last changes (default: latest)", metavar="VERSION", default="latest"
     )
-    follow: bool = argument(
-        "--follow", action="store_true", help="go on with each snapshot that the job completes, until Ctrl-C"
-    )
-    limit: int | None = argument(
-        "--limit", type=int, metavar="N", help="how many rows, 0 for all (default: 20, with --follow all)"
-    )
+    net: bool = option("one net change per row, from before the first snapshot to the last one")
+    follow: bool = option("go on with each snapshot that the job completes, until Ctrl-C")
+    limit: int | None = option("how many rows, 0 for all (default: 20, with --follow all)", metavar="N")
     option: list[str] = READ_OPTION
 
 
@@ -967,10 +807,8 @@ class Changes(AtPath, Table):
 class Verify(OfSnapshot, Table):
     """Read every byte of every state and report errors (exit code 1 if there are any)."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
     uid: str | None = UID
-    all: bool = argument("--all", action="store_true", help="also show what is in order")
+    all: bool = option("also show what is in order")
     option: list[str] = READ_OPTION
 
 
@@ -983,22 +821,15 @@ class Verify(OfSnapshot, Table):
 class Doctor(OfSnapshot, Table):
     """Find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    budget: str | None = argument(
-        "--budget",
-        metavar="LIMITS",
-        help="size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d",
+    budget: str | None = option(
+        "size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d", metavar="LIMITS"
     )
-    since: str | None = argument(
-        "--since", metavar="OLDER", help="an older snapshot: also find states without TTL that only grew since"
-    )
-    job: str | None = argument("--job", help="the job, as for check-restore: also find operators that it does not have")
-    fail_on: str = argument(
-        "--fail-on",
+    since: str | None = option("an older snapshot: also find states without TTL that only grew since", metavar="OLDER")
+    job: str | None = option("the job, as for check-restore: also find operators that it does not have")
+    fail_on: str = option(
+        "the least severity that makes the exit code 1 (default: warning)",
         choices=("error", "warning", "note"),
         default="warning",
-        help="the least severity that makes the exit code 1 (default: warning)",
     )
 
 
@@ -1014,33 +845,20 @@ class Report(AtPath, Record):
     The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".
     """
 
-    path: str = argument(
-        "path",
-        help="a snapshot, or a folder with several: the newest is shown, and growth and changes up to it",
+    path: str = positional("a snapshot, or a folder with several: the newest is shown, and growth and changes up to it")
+    file: str = option("the file to write (default: report.html)", metavar="FILE", default="report.html")
+    last: int | None = option("of a folder the newest N snapshots (default: 50)", metavar="N")
+    since: str | None = option("an older snapshot: also show what differs from it", metavar="OLDER")
+    job: str | None = option("the job, as for check-restore: also show whether it would restore the snapshot")
+    flink: str | None = option(
+        "the Flink that must restore it: also show what a migration to it does", metavar="VERSION"
     )
-    file: str = argument(
-        "--file", metavar="FILE", default="report.html", help="the file to write (default: report.html)"
+    budget: str | None = option("limits of the findings, as for doctor", metavar="LIMITS")
+    show_keys: bool = option("show the values of the heaviest keys")
+    old_plan: str | None = option(
+        "the compiled plan of the SQL job, with --new-plan: also show what becomes of its state", metavar="FILE"
     )
-    last: int | None = argument(
-        "--last", type=int, metavar="N", help="of a folder the newest N snapshots (default: 50)"
-    )
-    since: str | None = argument("--since", metavar="OLDER", help="an older snapshot: also show what differs from it")
-    job: str | None = argument(
-        "--job", help="the job, as for check-restore: also show whether it would restore the snapshot"
-    )
-    flink: str | None = argument(
-        "--flink",
-        metavar="VERSION",
-        help="the Flink that must restore it: also show what a migration to it does",
-    )
-    budget: str | None = argument("--budget", metavar="LIMITS", help="limits of the findings, as for doctor")
-    show_keys: bool = argument("--show-keys", action="store_true", help="show the values of the heaviest keys")
-    old_plan: str | None = argument(
-        "--old-plan",
-        metavar="FILE",
-        help="the compiled plan of the SQL job, with --new-plan: also show what becomes of its state",
-    )
-    new_plan: str | None = argument("--new-plan", metavar="FILE", help="the plan of the new query, as for evolve")
+    new_plan: str | None = option("the plan of the new query, as for evolve", metavar="FILE")
     option: list[str] = READ_OPTION
 
 
@@ -1057,33 +875,20 @@ class Metrics(AtPath, Record):
     No value is decoded. notebooks/grafana.json is a dashboard of these names.
     """
 
-    path: str = argument(
-        "path", help="a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest"
-    )
-    format: str = argument(
-        "--format",
+    path: str = positional("a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest")
+    format: str = option(
+        "openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
         choices=("openmetrics", "json"),
         default="openmetrics",
-        help="openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
     )
-    push_textfile: str | None = argument(
-        "--push-textfile",
-        metavar="FILE",
-        help="write them to this file, at once and whole, for the textfile collector of a node exporter",
+    push_textfile: str | None = option(
+        "write them to this file, at once and whole, for the textfile collector of a node exporter", metavar="FILE"
     )
-    label: list[str] = argument(
-        "--label",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a label of all series, such as job_name=shop (may be repeated)",
-    )
-    most: int = argument(
-        "--most",
-        type=int,
-        default=500,
+    label: list[str] = option("a label of all series, such as job_name=shop (may be repeated)", metavar="NAME=VALUE")
+    most: int = option(
+        "how many of the largest states and operators have their own series: others are summed (default: 500)",
         metavar="N",
-        help="how many of the largest states and operators have their own series: others are summed (default: 500)",
+        default=500,
     )
 
 
@@ -1093,12 +898,10 @@ class Metrics(AtPath, Record):
 class Vacuum(AtPath, Table):
     """Delete replaced files, and files that failed writes of this package left, in a savepoint's folder."""
 
-    path: str = PATH
-    older_than: str = argument(
-        "--older-than",
-        default="1d",
+    older_than: str = option(
+        "smallest age of files to delete, longer than any write takes, such as 6h (default: 1d)",
         metavar="AGE",
-        help="smallest age of files to delete, longer than any write takes, such as 6h (default: 1d)",
+        default="1d",
     )
     dry_run: bool = DRY_RUN
 
@@ -1116,42 +919,27 @@ class CheckRestore(OfSnapshot, Record):
     Exit code 0: Flink restores it. 1: it fails, or state is misread. 3: the description is not sufficient.
     """
 
-    path: str = argument("path", metavar="savepoint", help="the snapshot that the job starts from")
-    as_of: str | None = AS_OF
-    job: str = argument(
-        "job",
-        help="a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
-        "REST interface. Or a savepoint that the new job has taken",
+    path: str = positional("the snapshot that the job starts from", metavar="savepoint")
+    job: str = positional(
+        "a JSON file: a description of the job, its execution plan, its compiled plan, or the plan of the "
+        "REST interface. Or a savepoint that the new job has taken"
     )
-    old_plan: str | None = argument(
-        "--old-plan",
-        metavar="FILE",
-        help="the compiled plan of the SQL job that wrote the snapshot, if the job is a compiled plan too. "
+    old_plan: str | None = option(
+        "the compiled plan of the SQL job that wrote the snapshot, if the job is a compiled plan too. "
         "It finds state that has the same types and another meaning",
+        metavar="FILE",
     )
-    flink: str | None = argument("--flink", metavar="VERSION", help="the Flink that must restore it, such as 2.3")
-    state_backend: str | None = argument("--state-backend", metavar="NAME", help="the job's state backend")
-    classes: list[str] = argument(
-        "--classes",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="a jar or folder with the class files of values that Kryo wrote, for a job on Flink 2",
+    flink: str | None = option("the Flink that must restore it, such as 2.3", metavar="VERSION")
+    state_backend: str | None = option("the job's state backend", metavar="NAME")
+    classes: list[str] = option(
+        "a jar or folder with the class files of values that Kryo wrote, for a job on Flink 2", metavar="PATH"
     )
-    allow_non_restored_state: bool = argument(
-        "--allow-non-restored-state",
-        action="store_true",
-        help="accept state that no operator of the job restores, as Flink's option does",
+    allow_non_restored_state: bool = option("accept state that no operator of the job restores, as Flink's option does")
+    ids_only: bool = option(
+        "accept operators whose types the job does not describe: only ids and parallelism are checked"
     )
-    ids_only: bool = argument(
-        "--ids-only",
-        action="store_true",
-        help="accept operators whose types the job does not describe: only ids and parallelism are checked",
-    )
-    hasher: str = argument(
-        "--hasher", choices=("v2", "v3"), default="v2", help="the hasher for ids of operators without uid"
-    )
-    junit: str | None = argument("--junit", metavar="FILE", help="also write the verdicts as JUnit XML")
+    hasher: str = option("the hasher for ids of operators without uid", choices=("v2", "v3"), default="v2")
+    junit: str | None = option("also write the verdicts as JUnit XML", metavar="FILE")
 
 
 @command(
@@ -1167,69 +955,33 @@ class Evolve(Writes, OfSnapshot, Record):
     state is lost, or begins empty. 2: nothing was written, because more arguments are needed.
     """
 
-    path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
-    target: str | None = argument(
-        "target", metavar="new", nargs="?", help="the folder of the savepoint for the new query"
-    )
-    as_of: str | None = AS_OF
-    old_plan: str = argument(
-        "--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"
-    )
-    new_plan: str = argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query")
-    fill: str = argument(
-        "--fill",
+    path: str = positional("the snapshot that the old job wrote", metavar="old")
+    target: str | None = positional("the folder of the savepoint for the new query", metavar="new")
+    old_plan: str = option("the plan of the old job, from COMPILE PLAN", metavar="FILE")
+    new_plan: str = option("the plan of the new query", metavar="FILE")
+    fill: str = option(
+        "initial: columns and aggregates that were added begin with their initial value (default: refuse)",
         choices=("refuse", "initial"),
         default="refuse",
-        help="initial: columns and aggregates that were added begin with their initial value (default: refuse)",
     )
-    backfill: list[str] = argument(
-        "--backfill",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="rows from which added values are computed. NAME is a name that --dry-run prints (rows with key "
+    backfill: list[str] = option(
+        "rows from which added values are computed. NAME is a name that --dry-run prints (rows with key "
         "and "
         "value), a table (its rows up to the snapshot), or the id of a node (the rows of its input)",
+        metavar="NAME=FILE",
     )
-    filters: str = argument(
-        "--filters",
+    filters: str = option(
+        "keep: keep state of rows that the old query's conditions let in (default: refuse)",
         choices=("refuse", "keep"),
         default="refuse",
-        help="keep: keep state of rows that the old query's conditions let in (default: refuse)",
     )
-    node: list[str] = argument(
-        "--node",
-        action="append",
-        default=[],
-        metavar="NEW=OLD",
-        help="which old node a new node is, if that is ambiguous",
-    )
-    source: list[str] = argument(
-        "--source", action="append", default=[], metavar="NEW=OLD", help="a table that was renamed"
-    )
-    column: list[str] = argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="NEW=OLD",
-        help="a column that was renamed or computed anew, with the same meaning",
-    )
-    cast: list[str] = argument(
-        "--cast",
-        action="append",
-        default=[],
-        metavar="COLUMN=TYPE",
-        help="a cast that may change values",
-    )
-    old_explain: str | None = argument(
-        "--old-explain", metavar="FILE", help="what EXPLAIN prints, if the old job ran without a plan"
-    )
-    new_explain: str | None = argument(
-        "--new-explain", metavar="FILE", help="what EXPLAIN prints, if the new job runs without a plan"
-    )
-    stable_plan: str | None = argument(
-        "--stable-plan", metavar="FILE", help="also write the new plan with the ids of the old one to this file"
-    )
+    node: list[str] = option("which old node a new node is, if that is ambiguous", metavar="NEW=OLD")
+    source: list[str] = option("a table that was renamed", metavar="NEW=OLD")
+    column: list[str] = option("a column that was renamed or computed anew, with the same meaning", metavar="NEW=OLD")
+    cast: list[str] = option("a cast that may change values", metavar="COLUMN=TYPE")
+    old_explain: str | None = option("what EXPLAIN prints, if the old job ran without a plan", metavar="FILE")
+    new_explain: str | None = option("what EXPLAIN prints, if the new job runs without a plan", metavar="FILE")
+    stable_plan: str | None = option("also write the new plan with the ids of the old one to this file", metavar="FILE")
 
 
 @command(
@@ -1240,15 +992,12 @@ class Evolve(Writes, OfSnapshot, Record):
 class CatchUp(OfSnapshot, Table):
     """Show the changes that turn a sink's old result into the result of the new query (exit code 1 if any)."""
 
-    path: str = argument("path", metavar="old", help="the snapshot that the old job wrote")
-    evolved: str = argument("evolved", metavar="new", help="the savepoint that evolve wrote")
-    as_of: str | None = AS_OF
-    old_plan: str = argument(
-        "--old-plan", metavar="FILE", required=True, help="the plan of the old job, from COMPILE PLAN"
-    )
-    new_plan: str = argument("--new-plan", metavar="FILE", required=True, help="the plan of the new query")
-    sink: str | None = argument("--sink", metavar="TABLE", help="the sink, if the new query has several")
-    limit: int = argument("--limit", type=int, default=20, metavar="N", help="how many rows, 0 for all (default: 20)")
+    path: str = positional("the snapshot that the old job wrote", metavar="old")
+    evolved: str = positional("the savepoint that evolve wrote", metavar="new")
+    old_plan: str = option("the plan of the old job, from COMPILE PLAN", metavar="FILE")
+    new_plan: str = option("the plan of the new query", metavar="FILE")
+    sink: str | None = option("the sink, if the new query has several", metavar="TABLE")
+    limit: int = option("how many rows, 0 for all (default: 20)", metavar="N", default=20)
 
 
 @command(
@@ -1263,9 +1012,7 @@ class CheckMigration(Migrates, OfSnapshot, Table):
     Exit code 0: Flink restores all of it without migration. 1: it does not, or values would be wrong.
     """
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    all: bool = argument("--all", action="store_true", help="also show what needs no change")
+    all: bool = option("also show what needs no change")
 
 
 @command(
@@ -1274,21 +1021,14 @@ class CheckMigration(Migrates, OfSnapshot, Table):
     "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
     "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar --drop accounts.cache",
 )
-class Migrate(Migrates, OfSnapshot, WithTarget, Record):
+class Migrate(Migrates, OldAndNew, Record):
     """Write a savepoint that Flink 2 (or again Flink 1) restores with equal values.
 
     Nothing is written if arguments are missing. The error lists all of them.
     """
 
-    path: str = argument("path", metavar="old", help="the snapshot")
-    as_of: str | None = AS_OF
-    target: str = argument("target", metavar="new", help="the folder of the new savepoint, which must not exist yet")
-    drop: list[str] = argument(
-        "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
-    )
-    as_is: list[str] = argument(
-        "--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"
-    )
+    drop: list[str] = option("leave a state out: UID.STATE, or UID", metavar="STATE")
+    as_is: list[str] = option("keep the bytes of a state", metavar="STATE")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
 
@@ -1302,9 +1042,8 @@ class Migrate(Migrates, OfSnapshot, WithTarget, Record):
 class Cp(OfSnapshot, WithTarget, Record):
     """Copy a snapshot to a self-contained savepoint."""
 
-    path: str = argument("path", metavar="source", help="the snapshot")
-    as_of: str | None = AS_OF
-    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
+    path: str = positional("the snapshot", metavar="source")
+    target: str = positional("the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     portable: bool = PORTABLE
     checkpoint_id: int | None = CHECKPOINT_ID
@@ -1319,9 +1058,8 @@ class Cp(OfSnapshot, WithTarget, Record):
 class Pin(OfSnapshot, WithTarget, Record):
     """Keep a checkpoint that its job is about to delete, by hard links or by copies in the object store."""
 
-    path: str = argument("path", metavar="source", help="the snapshot")
-    as_of: str | None = AS_OF
-    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
+    path: str = positional("the snapshot", metavar="source")
+    target: str = positional("the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
 
@@ -1334,11 +1072,10 @@ class Pin(OfSnapshot, WithTarget, Record):
 class Relocate(OfSnapshot, WithTarget, Record):
     """Write a savepoint whose files are now under another path, without copying them."""
 
-    path: str = argument("path", metavar="source", help="the snapshot")
-    as_of: str | None = AS_OF
-    old: str = argument("old", help="the prefix of files in the snapshot")
-    new: str = argument("new", help="their prefix now")
-    target: str = argument("target", help="the folder of the new savepoint, which must not exist yet")
+    path: str = positional("the snapshot", metavar="source")
+    old: str = positional("the prefix of files in the snapshot")
+    new: str = positional("their prefix now")
+    target: str = positional("the folder of the new savepoint, which must not exist yet")
     dry_run: bool = DRY_RUN
     checkpoint_id: int | None = CHECKPOINT_ID
 
@@ -1352,31 +1089,20 @@ class Relocate(OfSnapshot, WithTarget, Record):
 class Export(OfSnapshot, Record):
     """Write a table of an operator to a file, batch by batch."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    uid: str = argument("uid", help="the operator: its uid or its uid hash (32 hex digits)")
-    state: str | None = argument(
-        "state", nargs="?", help="one state (default: all keyed states, or the only operator state)"
+    uid: str = positional("the operator: its uid or its uid hash (32 hex digits)")
+    state: str | None = positional("one state (default: all keyed states, or the only operator state)")
+    format: str | None = option(
+        "the format (default: that of the file's ending, else parquet)", choices=("parquet", "arrow", "json", "csv")
     )
-    format: str | None = argument(
-        "--format",
-        choices=("parquet", "arrow", "json", "csv"),
-        help="the format (default: that of the file's ending, else parquet)",
+    file: str | None = option(
+        "the file to write, such as total.csv, .jsonl, .parquet or .arrow "
+        "(default: the operator's name and the format, in this folder)"
     )
-    file: str | None = argument(
-        "--file",
-        help="the file to write, such as total.csv, .jsonl, .parquet or .arrow "
-        "(default: the operator's name and the format, in this folder)",
-    )
-    table: str | None = argument(
-        "--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."
-    )
-    columns: str | None = argument("--columns", metavar="NAMES", help="only these columns, separated by commas")
-    force: bool = argument("--force", action="store_true", help="replace the file if it exists")
-    safe_csv: bool = argument(
-        "--safe-csv",
-        action="store_true",
-        help="write ' before texts of CSV that begin with =, +, - or @: no spreadsheet takes them for formulas",
+    table: str | None = option("the table, as for show: keyed_state, timers, splits, committables, ...")
+    columns: str | None = option("only these columns, separated by commas", metavar="NAMES")
+    force: bool = option("replace the file if it exists")
+    safe_csv: bool = option(
+        "write ' before texts of CSV that begin with =, +, - or @: no spreadsheet takes them for formulas"
     )
     option: list[str] = READ_OPTION
 
@@ -1391,35 +1117,25 @@ class Export(OfSnapshot, Record):
 class Schema(OfSnapshot, Record):
     """Print operators, states and types, to keep beside the job's code, or compare them with such a file."""
 
-    path: str = PATH
-    as_of: str | None = AS_OF
-    format: str = argument(
-        "--format",
+    format: str = option(
+        "savepoint for --check, avro or json-schema for the rows of all tables (default: savepoint)",
         choices=("savepoint", "avro", "json-schema"),
         default="savepoint",
-        help="savepoint for --check, avro or json-schema for the rows of all tables (default: savepoint)",
     )
-    file: str | None = argument("--file", help="write it to this file")
-    check: str | None = argument(
-        "--check", metavar="FILE", help="compare with this file (exit code 1 if anything differs)"
-    )
+    file: str | None = option("write it to this file")
+    check: str | None = option("compare with this file (exit code 1 if anything differs)", metavar="FILE")
 
 
 @command("warming.warm_up", TOOL, "warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip")
 class WarmUp(Record):
     """Compile the loops that read and write state, so that the first query is as fast as later ones."""
 
-    path: str | None = argument(
-        "path", nargs="?", help="a snapshot like those that you will read (default: one of each kind)"
-    )
-    file: str | None = argument(
-        "--file", metavar="FILE", help="pack the compiled code in this zip file, for other machines"
-    )
-    cpu: str | None = argument(
-        "--cpu",
-        metavar="NAME",
-        help="with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
+    path: str | None = positional("a snapshot like those that you will read (default: one of each kind)")
+    file: str | None = option("pack the compiled code in this zip file, for other machines", metavar="FILE")
+    cpu: str | None = option(
+        "with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
         "x86-64-v4, on ARM generic; default: x86-64-v3 (Intel since 2013, AMD since 2015), or generic",
+        metavar="NAME",
     )
 
 
@@ -1427,9 +1143,7 @@ class WarmUp(Record):
 class Help(Record):
     """Search questions in your own words, and show the command that answers each."""
 
-    words: list[str] = argument(
-        "words", nargs="+", metavar="WORDS", help="words of your question, such as: largest state"
-    )
+    words: list[str] = positional("words of your question, such as: largest state", metavar="WORDS")
 
 
 @command(
@@ -1442,7 +1156,7 @@ class Help(Record):
 class Completion(Record):
     """Print a script with which a shell completes commands, options, operators, states and tables."""
 
-    shell: str = argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh, fish")
+    shell: str = positional("bash, zsh, fish", choices=("bash", "zsh", "fish"))
 
 
 #: What options were called before, by command where it matters.

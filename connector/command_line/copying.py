@@ -19,14 +19,14 @@ def copy(arguments: Cp, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     if arguments.portable:
         options: dict[str, Any] = read_options(arguments)
-        return finished(arguments, output, open_savepoint(arguments.path, **options), [])
+        return finished(arguments, arguments.target, output, open_savepoint(arguments.path, **options), [])
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     target = located(arguments, arguments.target)
     if arguments.dry_run:
         copies = planned_copies(source, target, arguments.checkpoint_id)
         return not_written(arguments, output, len(source.operators), copies)
     copy_snapshot(source, target, arguments.checkpoint_id)
-    return written(arguments.target, arguments, output)
+    return written(arguments, arguments.target, output)
 
 
 def pin(arguments: Pin, output: Output) -> int:
@@ -39,7 +39,7 @@ def pin(arguments: Pin, output: Output) -> int:
     held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
-    return written(arguments.target, arguments, output)
+    return written(arguments, arguments.target, output)
 
 
 def relocate(arguments: Relocate, output: Output) -> int:
@@ -52,4 +52,4 @@ def relocate(arguments: Relocate, output: Output) -> int:
     relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
     if arguments.dry_run:
         return not_written(arguments, output, len(source.operators))
-    return written(arguments.target, arguments, output)
+    return written(arguments, arguments.target, output)

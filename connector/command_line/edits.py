@@ -21,7 +21,6 @@ from pyspark_savepoint.command_line.arguments import (
     Cp,
     Create,
     Merge,
-    NewSavepoint,
     Put,
     Remove,
     RemoveKeys,
@@ -105,19 +104,13 @@ def more_options(arguments: Arguments) -> dict[str, Any]:
 
 
 def finished(
-    arguments: NewSavepoint | Cp,
-    output: Output,
-    savepoint: LocalSavepoint,
-    changes: Iterable[Change],
-    target: str | None = None,
+    arguments: Writes | Cp, target: str, output: Output, savepoint: LocalSavepoint, changes: Iterable[Change]
 ) -> int:
     """Write the savepoint, and show what changed; with ``--dry-run`` only check that it can be written."""
-    if target is not None:
-        arguments.target = target
-    free_target(arguments.target, arguments)
+    free_target(arguments, target)
     changes = list(changes)
     savepoint.write(
-        arguments.target,
+        target,
         flink_version=getattr(arguments, "flink", None),  # cp has none
         portable=arguments.portable,
         checkpoint_id=arguments.checkpoint_id,
@@ -127,10 +120,10 @@ def finished(
     output.table(COLUMNS, changes)
     if arguments.dry_run:
         count = len(savepoint.plan.operators)
-        output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
-        output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True})
+        output.say(f"nothing was written: {absolute(target)} would have {numbered(count, 'operator')}")
+        output.record({"path": absolute(target), "operators": count, "dry_run": True})
         return DONE
-    return written(arguments.target, arguments, output)
+    return written(arguments, target, output)
 
 
 @dataclass(frozen=True)
@@ -236,7 +229,7 @@ def rename(arguments: Rename, output: Output) -> int:
     for one, new in operators:
         savepoint = savepoint.change_operator_identifier(one.operator.identifier, new)
         changes.append({"change": "renamed", "operator": one.operator.label, "to": new})
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def _refuse_ambiguous(pairs: Sequence[tuple[Named, str]]) -> None:
@@ -267,7 +260,7 @@ def copy_operator(arguments: CopyOperator, output: Output) -> int:
     for new in arguments.copies:
         savepoint = savepoint.copy_operator(operator.identifier, new)
         changes.append({"change": "copied", "operator": operator.label, "to": new})
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def remove(arguments: Remove, output: Output) -> int:
@@ -283,7 +276,7 @@ def remove(arguments: Remove, output: Output) -> int:
             savepoint = savepoint.remove_state(one.operator.identifier, one.state)
             change = sizes.of(one.names)
         changes.append({"change": "removed", "operator": one.operator.label, "state": one.state} | change)
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def set_max_parallelism(arguments: SetMaxParallelism, output: Output) -> int:
@@ -300,7 +293,7 @@ def set_max_parallelism(arguments: SetMaxParallelism, output: Output) -> int:
         for old, new in zip(base.plan.operators, savepoint.plan.operators, strict=True)
         if arguments.operators is None or new is not old
     ]
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def merge(arguments: Merge, output: Output) -> int:
@@ -314,7 +307,7 @@ def merge(arguments: Merge, output: Output) -> int:
         for part in parts
         for operator in part.plan.operators
     ]
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def split(arguments: Split, output: Output) -> int:
@@ -353,7 +346,7 @@ def split(arguments: Split, output: Output) -> int:
         changes = [
             {"change": "taken", "operator": operator.label} | sizes_of(base, operator).of() for operator in operators
         ]
-        finished(arguments, output, part, changes, folder)
+        finished(arguments, folder, output, part, changes)
     return DONE
 
 
@@ -386,7 +379,7 @@ def remove_keys(arguments: RemoveKeys, output: Output) -> int:
         unit = "keys"
     savepoint = base.remove_keys(operator.identifier, keys)
     change = {"change": "keys removed", "operator": operator.label, unit: count}
-    return finished(arguments, output, savepoint, [change])
+    return finished(arguments, arguments.target, output, savepoint, [change])
 
 
 @dataclass(frozen=True)
@@ -493,7 +486,7 @@ def _put(arguments: Create | Put, output: Output, base: LocalSavepoint) -> int:
         given.expect_consent()
     if arguments.dry_run:
         given.rows.check()
-    return finished(arguments, output, savepoint, given.changes(savepoint))
+    return finished(arguments, arguments.target, output, savepoint, given.changes(savepoint))
 
 
 def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:

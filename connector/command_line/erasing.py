@@ -43,7 +43,7 @@ def erase(arguments: Erase, output: Output) -> int:
     if arguments.accept and not arguments.strict:
         raise UsageError("--accept names places for --strict, which is not set")
     base = opened(arguments, arguments.path)
-    free_target(arguments.target, arguments)
+    free_target(arguments, arguments.target)
     _expect_report_files(arguments)
     if options["salt"] is None:
         salt = options["salt"] = new_salt()
@@ -52,7 +52,7 @@ def erase(arguments: Erase, output: Output) -> int:
     below = _below(arguments, base)  # before anything is written there
     report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
     if not arguments.dry_run:
-        written(arguments.target, arguments, output)
+        written(arguments, arguments.target, output)
     removed, failed = report.removed, 0
     for path, new in below:
         output.say("")

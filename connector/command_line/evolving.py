@@ -33,9 +33,9 @@ def evolve(arguments: Evolve, output: Output) -> int:
     evolution = decided(arguments)
     target = arguments.target
     writes = not arguments.dry_run and evolution.exit_code != REFUSED
-    evolved = None if target is None or evolution.exit_code == REFUSED else _evolved(target, arguments)
+    evolved = None if target is None or evolution.exit_code == REFUSED else _evolved(arguments, target)
     if arguments.stable_plan is not None:
-        _write_stable(arguments.stable_plan, arguments, evolution)
+        _write_stable(arguments, arguments.stable_plan, evolution)
     for line in lines_of(evolution):
         output.say(line)
     done: dict[str, Any] = {}
@@ -61,7 +61,7 @@ def evolve(arguments: Evolve, output: Output) -> int:
         }
     )
     if target is not None and done:
-        written(target, arguments, output)
+        written(arguments, target, output)
     elif target is not None:
         output.say(f"nothing was written to {target}")
     return evolution.exit_code
@@ -85,9 +85,9 @@ def catch_up(arguments: CatchUp, output: Output) -> int:
     return int(bool(shown))
 
 
-def _evolved(target: str, arguments: Evolve) -> LocalSavepoint:
+def _evolved(arguments: Evolve, target: str) -> LocalSavepoint:
     """Return the savepoint for the new query, not written yet; the target must be free."""
-    free_target(target, arguments)
+    free_target(arguments, target)
     files = pairs("--backfill", arguments.backfill)
     rows = {name: rows_of_file(Path(file).expanduser(), None, {}) for name, file in files.items()}
     return opened(arguments, arguments.path).evolve(
@@ -143,7 +143,7 @@ def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _write_stable(path: str, arguments: Evolve, evolution: Evolution) -> None:
+def _write_stable(arguments: Evolve, path: str, evolution: Evolution) -> None:
     target = writable(Path(path).expanduser())
     document: Mapping[str, Any] = stable_plan(read_plan(Path(arguments.new_plan), "new_plan"), evolution)
     with replacing(target) as pending:

@@ -63,7 +63,7 @@ def job_at(given: str, arguments: Arguments) -> Job:
     return job
 
 
-def free_target(target: str, arguments: Arguments) -> str:
+def free_target(arguments: Arguments, target: str) -> str:
     """Return the path of the new savepoint; raise StateExistsError if the folder is not new or empty."""
     path = located(arguments, target)
     to_free_path(path)
@@ -101,7 +101,7 @@ def not_written(arguments: WithTarget, output: Output, operators: int, copies: S
     return DONE
 
 
-def written(target: str, arguments: Arguments, output: Output, more: Row | None = None) -> int:
+def written(arguments: Arguments, target: str, output: Output, more: Row | None = None) -> int:
     """Print what was written to the target; ``more`` is in the record too."""
     operators = Snapshot.open(located(arguments, target), allow_outside=True).operators
     state = sum(operator.state_size for operator in operators)

@@ -44,7 +44,7 @@ def set_offsets(arguments: SetOffsets, output: Output) -> int:
         clamp=arguments.clamp,
         connector=arguments.connector,
     )
-    free_target(arguments.target, arguments)
+    free_target(arguments, arguments.target)
     positions = _positions(base, moved, uid, arguments.connector)
     if output.is_text:
         output.table(("split", "before", "after"), positions, all_columns=True)
@@ -61,7 +61,7 @@ def set_offsets(arguments: SetOffsets, output: Output) -> int:
         output.say(f"nothing was written: {absolute(arguments.target)} would have {numbered(count, 'operator')}")
         output.record({"path": absolute(arguments.target), "operators": count, "dry_run": True, "positions": positions})
         return DONE
-    return written(arguments.target, arguments, output, {"positions": positions})
+    return written(arguments, arguments.target, output, {"positions": positions})
 
 
 def _positions(

@@ -34,7 +34,7 @@ def rekey(arguments: Rekey, output: Output) -> int:
     base = opened(arguments, arguments.path)
     operator = base.plan.operator(arguments.uid)
     types = dict(type_pair(text) for text in arguments.type)
-    rows = None if arguments.file is None else _pairs(arguments.file, arguments, base, operator, types)
+    rows = None if arguments.file is None else _pairs(arguments, arguments.file, base, operator, types)
     options: dict[str, Any] = more_options(arguments) | ({"types": types} if types else {})
     savepoint = base.rekey(operator.identifier, rows, **options)
     new = savepoint.plan.operator(operator.identifier)
@@ -45,11 +45,11 @@ def rekey(arguments: Rekey, output: Output) -> int:
     change = {"change": "new keys", "operator": operator.label, "key_type": new.key_serializer.flink_type}
     if rows is not None and arguments.file is not None:
         change["note"] = f"{numbered(rows.count, 'key')} of {Path(arguments.file).name}"
-    return finished(arguments, output, savepoint, [change | sizes_of(base, operator).of()])
+    return finished(arguments, arguments.target, output, savepoint, [change | sizes_of(base, operator).of()])
 
 
 def _pairs(
-    file: str, arguments: Rekey, base: LocalSavepoint, operator: OperatorPlan, types: dict[str, str]
+    arguments: Rekey, file: str, base: LocalSavepoint, operator: OperatorPlan, types: dict[str, str]
 ) -> RowsOfFile:
     """Return the rows of the file, in the types of the old keys and of the new ones."""
     kind = keyed_table(base, operator)[1].schema.field("key").type

@@ -29,7 +29,7 @@ def rename_class(arguments: RenameClass, output: Output) -> int:
         if arguments.dry_run:
             for check in after.checks:
                 check.run()
-    return finished(arguments, output, savepoint, changes)
+    return finished(arguments, arguments.target, output, savepoint, changes)
 
 
 def _changes(before: OperatorPlan, after: OperatorPlan) -> list[Change]:

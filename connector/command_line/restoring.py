@@ -154,7 +154,7 @@ def migrate(arguments: Migrate, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
     check = migration.write(
-        free_target(arguments.target, arguments), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run
+        free_target(arguments, arguments.target), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run
     )
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
@@ -163,7 +163,7 @@ def migrate(arguments: Migrate, output: Output) -> int:
         output.say(needed)
     if arguments.dry_run:
         return not_written(arguments, output, len(migration.source.operators))
-    done = written(arguments.target, arguments, output)
+    done = written(arguments, arguments.target, output)
     version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
     output.say(f"starts on Flink {first_with_metadata(version).name} and newer")
     return done

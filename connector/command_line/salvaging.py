@@ -40,7 +40,7 @@ def salvage(arguments: Salvage, output: Output) -> int:
         for row in losses
     ]
     output.say(f"{numbered(len(rows), 'part')} of the state cannot be kept")
-    return finished(arguments, output, savepoint, rows)
+    return finished(arguments, arguments.target, output, savepoint, rows)
 
 
 def _places(subtask: int | None, first: int | None, last: int | None) -> str:

@@ -50,7 +50,7 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 def warm_up(arguments: WarmUp, output: Output) -> int:
     """Read every table of a snapshot; with ``--file``, pack what that has compiled."""
     if arguments.file is not None:
-        return _packed(arguments.file, arguments, output)
+        return _packed(arguments, arguments.file, output)
     if arguments.cpu is not None:
         raise OptionError("--cpu needs --file: this machine's code is for its own processor", found=arguments.cpu)
     from pyspark_savepoint.formats.kernels._jit import has_cache
@@ -80,7 +80,7 @@ def warm_up(arguments: WarmUp, output: Output) -> int:
     return DONE
 
 
-def _packed(file: str, arguments: WarmUp, output: Output) -> int:
+def _packed(arguments: WarmUp, file: str, output: Output) -> int:
     count = pack_compiled_code(file, arguments.path, cpu=arguments.cpu, options=read_options(arguments))
     output.say(f"{count} kernels packed: set {code_folders.VARIABLE} to {file}, or to where it is unpacked")
     output.record({"kernels": count, "file": file})

@@ -75,20 +75,17 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
                     found=f"{type_name(value)}: {value!r}",
                 )
         owner = args[0] if args else None
-        face = owner if isinstance(owner, Face) else owner.__dict__.get("_savepoint") if has_verbs(owner) else None
-        with in_words(face._worded) if face is not None else nullcontext():
+        with in_words(owner._worded) if isinstance(owner, HelpfulNames) else nullcontext():
             return verb(*args, **arguments)
 
     return called
 
 
-def has_verbs(owner: object) -> bool:
-    """Return whether verbs are those of this object, and not functions."""
-    return isinstance(owner, HelpfulNames)
-
-
 class HelpfulNames:
     """Answers names that do not exist: those of verbs, and those of their arguments."""
+
+    #: Its words for what shared code says.
+    _worded: Callable[[str], str]
 
     def __init_subclass__(cls) -> None:
         """Let each verb with arguments answer one that is misspelt, or has a new name."""
@@ -121,8 +118,6 @@ class Face(HelpfulNames, Generic[R, T]):
     _opening: str
     #: How rows of its tables are looked at.
     _looking: str
-    #: Its words for what shared code says.
-    _worded: Callable[[str], str]
     #: Families of its verbs, by how they are reached.
     _families: ClassVar[Mapping[str, type]] = {}
 
@@ -162,9 +157,9 @@ class Face(HelpfulNames, Generic[R, T]):
         """Return the savepoint at an absolute path."""
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
-        """Return the savepoint with one operator changed, not written yet. Errors are in the words of this face."""
+        """Return the savepoint with one operator changed, not written yet."""
         operator = self.plan.operator(uid)
-        with in_words(self._worded), named_as_given(uid):
+        with named_as_given(uid):
             return self._planned(self.plan.with_changed(operator, change(operator)))
 
     def _read_path(self) -> str:
@@ -277,3 +272,8 @@ def of_same_engine(savepoint: Face[R, T], other: Face[R, T]) -> Face[R, T]:
 def shown_by(savepoint: Face[Any, T], table: pa.Table) -> T:
     """Return a small Arrow table as users of the savepoint get tables."""
     return savepoint._shown(table)
+
+
+def words_of(savepoint: Face[Any, Any]) -> Callable[[str], str]:
+    """Return the words of a face for what shared code says."""
+    return savepoint._worded

@@ -102,7 +102,7 @@ BYTE_ARRAY = "PRIMITIVE_ARRAY<BYTE>"
 #: Begins the name under which what a condition removes of a state of keys is counted.
 ELEMENTS = "elements of "
 #: Columns of the rows of a list or map state, beside its key.
-LIST_COLUMNS, MAP_COLUMNS = ("list_index", "list_value"), ("map_key", "map_value")
+MAP_COLUMNS = ("map_key", "map_value")
 
 By = Mapping[str, str | Mapping[str, str]]
 Where = Mapping[str, Any]

@@ -142,7 +142,7 @@ def rows_of(path: str, table: str) -> Iterator[tuple[Any, ...]]:
     from pyspark_savepoint.statebackends.open_table import open_table
     from pyspark_savepoint.statebackends.requests.request import TableRequest
 
-    with plainly():
+    with in_words_of_sql():
         for partition in open_table(TableRequest(snapshot_path(path), table=table)).partitions(1):
             for batch in partition.batches():
                 yield from as_tuples(batch)
@@ -204,7 +204,7 @@ class ChangesFunction(OfState):
     ) -> AnalyzeResult:
         """Return the columns of the changes that the arguments choose."""
         name = "savepoint_changes"
-        with plainly():
+        with in_words_of_sql():
             ends = constants(name, {"start": start, "end": end})
             _expect(name, ends, "start", "the version before the changes, such as 3")
             modes = [option for option in options if option.casefold() == "deduplicationmode"]
@@ -244,7 +244,7 @@ def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dic
 
 def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: Mapping[str, Any]) -> Analyzed:
     """Open the table of a call, without reading its state."""
-    with plainly():
+    with in_words_of_sql():
         given = constants(name, arguments)
         _expect(name, given, "path", "a text, such as '/savepoints/savepoint-2f1a3c'")
         texts = to_options({**given, **feed})
@@ -261,7 +261,7 @@ def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: M
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def in_words_of_sql() -> Iterator[None]:
     """Raise errors of this package in the words of SQL, without the frames that they came through."""
     try:
         with in_words(of_sql):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument, Command
+from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument, Command, Declared, option, positional
 from tests.connector.command_line.conftest import Run
 
 #: What is declared once. Of ``--where`` and ``--flink`` commands say more than others, in the same words.
@@ -23,27 +23,27 @@ def of_commands(name: str) -> dict[str, Argument]:
     return {one.name: known for one in COMMANDS for known in one.all_arguments if name in known.names}
 
 
-def parsed_type(known: Argument) -> str:
-    """The type of the values that argparse gives."""
-    settings = known.settings
-    one = settings.get("type", str).__name__
-    if settings.get("action") == "store_true":
-        return "bool"
-    if settings.get("action") == "append":
-        return f"list[list[{one}]]" if "nargs" in settings else f"list[{one}]"
-    value = f"list[{one}]" if settings.get("nargs") == "+" else one
-    needed = settings.get("required", False) or settings.get("default") is not None
-    positional = not known.names[0].startswith("-") and settings.get("nargs") != "?"
-    return value if needed or positional else f"{value} | None"
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_fields_have_the_types_and_names_of_arguments(command: Command) -> None:
-    for owner in command.takes.__mro__:
-        for field, known in vars(owner).items():
-            if isinstance(known, Argument):
-                assert inspect.get_annotations(owner)[field] == parsed_type(known), field
-                assert field == max(known.names, key=len).lstrip("-").replace("-", "_")
+@pytest.mark.parametrize(
+    ("declared", "values", "names", "settings"),
+    [
+        (positional("a"), "str", ("one_two",), {}),
+        (positional("a", metavar="x"), "str | None", ("one_two",), {"metavar": "x", "nargs": "?"}),
+        (positional("a"), "list[str]", ("one_two",), {"nargs": "+"}),
+        (positional("a"), "int", ("one_two",), {"type": int}),
+        (option("a"), "bool", ("--one-two",), {"action": "store_true"}),
+        (option("a"), "str | None", ("--one-two",), {}),
+        (option("a"), "str", ("--one-two",), {"required": True}),
+        (option("a", default="b"), "str", ("--one-two",), {"default": "b"}),
+        (option("a", default=5), "int", ("--one-two",), {"type": int, "default": 5}),
+        (option("a"), "list[str] | None", ("--one-two",), {"nargs": "+"}),
+        (option("a", short="-o"), "list[str]", ("-o", "--one-two"), {"action": "append", "default": []}),
+        (option("a"), "list[list[str]]", ("--one-two",), {"nargs": "+", "action": "append", "default": []}),
+    ],
+)
+def test_the_type_of_a_field_is_that_of_its_values(
+    declared: Declared, values: str, names: tuple[str, ...], settings: dict[str, Any]
+) -> None:
+    assert declared.bound("one_two", values) == Argument(names, {"help": "a", **settings})
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
