@@ -39,8 +39,8 @@ from pyspark_savepoint.formats.serializers.layout import locate, locate_some, pr
 MAX_ENTRIES = 1 << 16
 #: Number of states that an error names.
 MAX_NAMED = 10
-#: Most places that are tried behind a table of unknown length, beside one for so many bytes.
-MOST_ATTEMPTS, BYTES_OF_ATTEMPT = 64, 1 << 12
+#: Places that are tried behind a table of unknown length: so many, and one more for so many bytes.
+MAX_ATTEMPTS, BYTES_PER_ATTEMPT = 64, 1 << 12
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class _Table:
 
 
 @dataclass(slots=True)
-class Work:
+class Budget:
     """Places that may still be tried."""
 
     left: int
@@ -217,7 +217,7 @@ class HeapKeyedStream:
             False if a key group has no such place, or several.
 
         """
-        budget = Work(MOST_ATTEMPTS + int((at.end - at.position).sum()) // BYTES_OF_ATTEMPT)
+        budget = Budget(MAX_ATTEMPTS + int((at.end - at.position).sum()) // BYTES_PER_ATTEMPT)
         for row in range(len(at)):
             one = at.select(np.array([row]))
             places = []
@@ -240,7 +240,7 @@ class HeapKeyedStream:
         first = begin + count * sum(max(width, 0) for width in self._widths(state))
         return self._starts(at.buffer, first, end, np.flatnonzero(~seen))
 
-    def _reaches_end(self, at: Cursors, place: int, seen: Any, budget: Work) -> bool:
+    def _reaches_end(self, at: Cursors, place: int, seen: Any, budget: Budget) -> bool:
         """Return whether the tables of a key group that were not seen reach its end from a place."""
         budget.left -= 1
         if budget.left < 0:

@@ -32,7 +32,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
@@ -84,7 +83,6 @@ LONGEST_PAUSE = 10.0
 STALE_MARK = 600.0
 #: Number of checksum files to read in parallel.
 CHECKSUM_READERS = 32
-NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
 @redacted

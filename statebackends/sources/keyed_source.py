@@ -37,7 +37,7 @@ FRAMING_WINDOW = 1 << 24
 #: Streams up to this size are read whole for their header.
 SMALL = 1 << 16
 #: Bytes up to which what comes before some key groups is read with them.
-MUCH = 4 << 20
+MAX_PREFIX = 4 << 20
 #: Beginnings of the names of the files that say which table files a database has.
 CATALOG = ("CURRENT", "MANIFEST-")
 
@@ -106,7 +106,7 @@ class KeyedSource:
         places = dict(zip(self.key_group_range, self.offsets.offsets, strict=True))
         last = max((offset for key_group, offset in places.items() if key_group in key_groups), default=0)
         end = min((offset for offset in places.values() if offset > last), default=self.location.size)
-        return Opening(count=end) if 0 < last < end <= MUCH else BEGINNING
+        return Opening(count=end) if 0 < last < end <= MAX_PREFIX else BEGINNING
 
     def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
         first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
