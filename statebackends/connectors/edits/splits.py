@@ -79,7 +79,7 @@ def named_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> lis
         names = [shown(other) for other in known]
         raise OptionError(
             f"the source has no split {shown(key)}",
-            remedy=f"{did_you_mean(shown(key), names)} (add_splits adds it)",
+            remedy=f"{did_you_mean(shown(key), names)} (sources.add_splits adds it)",
         )
     return all_of
 
