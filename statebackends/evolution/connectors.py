@@ -155,8 +155,8 @@ def _materializer(
     old, key = None, Available({})
     if before is not None and partner is not None:
         theirs = decision.old.inputs(decision.old.plan.nodes[partner])[0].fields
-        relations = decision.old.of(decision.old.plan.nodes[partner]), decision.new.of(node)
-        same = relations[0].relation == relations[1].relation and relations[0].filters == relations[1].filters
+        one, other = decision.old.of(decision.old.plan.nodes[partner]), decision.new.of(node)
+        same = one.relation == other.relation and one.filters.keys() == other.filters.keys()
         if [one.name for one in before.key] == [one.name for one in shape.key] and same:
             old = RowState(before.states[0], theirs)
             places = key_places(decision.old.plan.nodes[partner])

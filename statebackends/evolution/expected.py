@@ -20,14 +20,15 @@ STATELESS = (
     "local-window-aggregate", "window-table-function", "drop-update-before", "values", "expand", "correlate",
 )  # fmt: skip
 SOURCES = ("table-source-scan", "data-stream-scan", "legacy-table-source-scan")
-#: Nodes that are a rank, whose name their operator has.
-RANKS = {"limit": "rank", "sort-limit": "rank"}
+#: What the uid of an operator says in place of the kind of its node.
+NAMES = {"limit": "rank", "sort-limit": "rank", "window-table-function": "window"}
 ASYNC = "table.exec.async-state.enabled"
 #: Why the state of a node is not known, where that can be said.
 WHY_UNKNOWN = {
     "lookup-join": "it looks rows up asynchronously, or keeps what it found: requests and rows in forms of its own",
     "delta-join": "it looks rows up in both tables, and keeps requests and a cache in forms of its own",
     "multi-join": "it keeps rows of all its inputs in forms of its own",
+    "window-table-function": "it keeps the rows of SESSION in forms of its own",
     "process-table-function": "its state is that of the user's function",
     "python-group-aggregate": "its state is that of functions in Python",
     "python-over-aggregate": "its state is that of functions in Python",
@@ -37,13 +38,13 @@ WHY_UNKNOWN = {
 
 def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
     """Return what the operators of a node keep; none of a node without state."""
-    if node.kind in STATELESS or _looks_up(node):
+    if (node.kind in STATELESS and not _makes_sessions(node)) or _looks_up(node):
         return ()
     if node.kind in SOURCES:
         return (OperatorShape(node.id, "source", node.uid("source"), node.description, of_connector=True),)
     if node.kind == "sink":
         return expected_rows.sink_operators(node)
-    name = RANKS.get(node.kind, node.kind)
+    name = NAMES.get(node.kind, node.kind)
     shape = OperatorShape(node.id, name, node.uid(name), node.description)
     function = KINDS.get(node.kind)
     configuration = node.attributes.get("configuration") or {}
@@ -64,6 +65,12 @@ def _looks_up(node: Node) -> bool:
     if node.kind != "lookup-join":
         return False
     return not any(node.attributes.get(name) for name in ("upsertMaterialize", "asyncLookupOptions", "asyncOptions"))
+
+
+def _makes_sessions(node: Node) -> bool:
+    """Return whether a node gives rows the windows of SESSION, which later rows may join to one."""
+    window = (node.attributes.get("windowing") or {}).get("window") or {}
+    return node.kind == "window-table-function" and window.get("type") == "SessionWindow"
 
 
 def shapes_of(plan: Plan) -> dict[int, tuple[OperatorShape, ...]]:

@@ -169,13 +169,13 @@ class Lineage:
                 inputs = old
         if len(inputs) == 1:
             return inputs[0]
-        relation = digest("union", sorted(one.relation for one in inputs))
+        inputs = sorted(inputs, key=lambda one: one.relation)  # branches of one relation keep their order
+        relation = digest("union", [one.relation for one in inputs])
         fields = tuple(
-            Term(digest("union", sorted({one.fields[place].digest for one in inputs})), column.name)
+            Term(digest("union", [one.fields[place].digest for one in inputs]), column.name)
             for place, column in enumerate(node.output)
         )
-        filters = {key: text for one in inputs for key, text in one.filters.items()}
-        return Meaning(relation, fields, filters, frozenset().union(*(one.tables for one in inputs)))
+        return Meaning(relation, fields, filters_of(inputs), frozenset().union(*(one.tables for one in inputs)))
 
     def rows_of(self, node: Node) -> Sequence[Term]:
         """Return the fields that the arguments of a node's calls refer to: of two phases those of the first."""
@@ -255,8 +255,7 @@ class Lineage:
             for number, side in enumerate(inputs)
             for one in side.fields
         )[: len(node.output)]
-        filters = {key: text for one in inputs for key, text in one.filters.items()}
-        return Meaning(relation, fields, filters, inputs[0].tables | inputs[1].tables)
+        return Meaning(relation, fields, filters_of(inputs), inputs[0].tables | inputs[1].tables)
 
     def join_keys(self, node: Node) -> list[tuple[str, str]]:
         """Return pairs of the digests of a join's keys."""
@@ -376,8 +375,19 @@ class Lineage:
             Term(digest("opaque", node.type, plain, marks, place), column.name)
             for place, column in enumerate(node.output)
         )
-        filters = {key: text for one in inputs for key, text in one.filters.items()}
-        return Meaning(whole, fields, filters, frozenset().union(*(one.tables for one in inputs)))
+        return Meaning(whole, fields, filters_of(inputs), frozenset().union(*(one.tables for one in inputs)))
+
+
+def filters_of(inputs: Sequence[Meaning]) -> dict[str, str]:
+    """Return the conditions of rows of some inputs; those of several inputs are told apart by the input's place.
+
+    ``t JOIN (t WHERE v > 5)`` has other rows than ``(t WHERE v > 5) JOIN t``.
+    """
+    if len(inputs) == 1:
+        return dict(inputs[0].filters)
+    return {
+        digest("of input", place, key): text for place, one in enumerate(inputs) for key, text in one.filters.items()
+    }
 
 
 def delay_of(lineage: Lineage, node: Node) -> int | None:

@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     JOINS,
     Lineage,
     digest,
+    filters_of,
     join_spec,
     windows_of,
 )
@@ -171,7 +172,7 @@ def features(lineage: Lineage, number: int) -> Features:
     """Return what a node means, in parts."""
     node = lineage.plan.nodes[number]
     inputs = lineage.inputs(node)
-    filters = frozenset(key for one in inputs for key in one.filters)
+    filters = frozenset(filters_of(inputs))
     tables = frozenset[str]().union(*(one.tables for one in inputs))
     keys, parts, settings = _described(lineage, node)
     return Features(

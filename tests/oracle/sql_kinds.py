@@ -192,6 +192,8 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _keys(kinds, seed)
     _parallel(kinds)
     _settings(kinds, seed)
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
+    _places(kinds)
     return kinds.cases
 
 
@@ -626,6 +628,45 @@ def _settings(kinds: Kinds, seed: int) -> None:
     kinds.add("batches/join-off", "id paid", text, conf=MINI, new_conf={})
     kinds.add("live/join-on", "id paid", text, conf={}, new_conf=live)
     kinds.add("live/join-off", "id paid", text, conf=live, new_conf={})
+
+
+def _places(kinds: Kinds) -> None:
+    """Add changes of where something stands: the same condition at another branch, side or level, the same columns."""
+    branch, large = "SELECT shop, amount, price FROM orders", " WHERE amount > 20"
+    sums = "SELECT shop, COUNT(*) AS n, SUM(amount) AS a, SUM(price) AS p FROM ({}) GROUP BY shop"
+    text = sums.format(f"{branch}{large} UNION ALL {branch} ")
+    kinds.add("places/union-condition-twice", "shop n a p", text, f"ALL {branch} ", f"ALL {branch}{large}")
+    other = branch.replace("shop", "item")
+    text = sums.format(f"{branch}{large} UNION ALL {other} ")
+    kinds.add("places/union-condition", "shop n a p", text, large, "", other, other + large)
+    crossed = "SELECT shop, price, amount FROM orders"
+    text = sums.format(f"{branch} UNION ALL {crossed} UNION ALL {crossed} ")
+    kinds.add("places/union-columns", "shop n a p", text, f"ALL {crossed} UNION", f"ALL {branch} UNION")
+    text = f"SELECT o.id, p.id AS big FROM (SELECT * FROM orders{large}) o JOIN orders p ON o.shop = p.shop"
+    swapped = f"orders o JOIN (SELECT * FROM orders{large}) p"
+    kinds.add("places/join-condition", "id big", text, f"(SELECT * FROM orders{large}) o JOIN orders p", swapped)
+    kinds.add(
+        "places/join-condition-twice", "id big", text, "o JOIN orders p", f"o JOIN (SELECT * FROM orders{large}) p"
+    )
+    text = "SELECT o.id, p.id AS big FROM orders o JOIN orders p ON o.price = p.amount AND o.shop = p.shop"
+    kinds.add("places/join-keys-crossed", "id big", text, "o.price = p.amount", "o.amount = p.price")
+    text = (
+        "SELECT shop, COUNT(*) AS n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop, item ORDER BY amount DESC) "
+        "AS rn FROM orders WHERE price > 5 ) WHERE rn <= 2 GROUP BY shop"
+    )
+    kinds.add("places/rank", "shop n", text, "orders WHERE price > 5 ", "orders ", "rn <= 2", "rn <= 2 AND price > 5")
+    text = (
+        "SELECT a.shop, a.n, b.n AS c FROM (SELECT shop, COUNT(*) AS n FROM orders WHERE amount > 20 GROUP BY shop) a "
+        "JOIN (SELECT shop, COUNT(*) AS n FROM orders WHERE price > 5 GROUP BY shop) b ON a.shop = b.shop"
+    )
+    kinds.add("places/results", "shop n c", text, "a.n, b.n AS c", "b.n, a.n AS c")
+    text = (
+        "SELECT shop, item, window_start, window_end, COUNT(*) AS n FROM TABLE(SESSION(TABLE orders PARTITION BY shop, "
+        "DESCRIPTOR(ts), INTERVAL '30' SECOND)) GROUP BY shop, item, window_start, window_end"
+    )
+    columns = "shop item window_start window_end n"
+    kinds.add("places/gap-windows", columns, text, "COUNT(*) AS n", "COUNT(*) + 1 AS n")
+    kinds.add("places/gap-windows-partition", columns, text, "PARTITION BY shop", "PARTITION BY item")
 
 
 def outcome(case: Case, folder: Path, old: Jobs, new: Jobs) -> tuple[str, str]:

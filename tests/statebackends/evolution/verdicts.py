@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.evolution.evolution import check_options, e
 
 HERE = Path(__file__).parent
 VERDICTS = HERE / "verdicts.json"
+ARCHIVES = sorted(HERE.glob("*.tar.xz"))
 
 
 @functools.cache
@@ -25,15 +26,18 @@ def changes() -> Path:
     scratch = tempfile.TemporaryDirectory(prefix="changed-queries-")
     atexit.register(scratch.cleanup)
     folder = Path(scratch.name)
-    unpack(HERE / "changed-queries.tar.xz", folder)
+    for archive in ARCHIVES:
+        unpack(archive, folder)
     return folder / "changed-queries"
 
 
 def names() -> list[str]:
     """The recorded changes: ``2.3.0/agg-reorder``."""
-    with tarfile.open(HERE / "changed-queries.tar.xz") as archive:
-        found = [Path(name).parts for name in archive.getnames() if name.endswith("/case.json")]
-    return sorted("/".join(parts[1:3]) for parts in found)
+    found: list[str] = []
+    for file in ARCHIVES:
+        with tarfile.open(file) as archive:
+            found += [name for name in archive.getnames() if name.endswith("/case.json")]
+    return sorted("/".join(Path(name).parts[1:3]) for name in found)
 
 
 def explained(folder: Path) -> dict[str, str]:
