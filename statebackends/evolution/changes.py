@@ -259,6 +259,11 @@ class StateChange:
     reasons: tuple[str, ...] = ()
 
     @property
+    def is_emptied(self) -> bool:
+        """Whether nothing of ``old`` can be used, so that the state begins empty."""
+        return self.verdict is Verdict.LOST and not self.fields
+
+    @property
     def old_name(self) -> str | None:
         return self.old.name if self.old else None
 

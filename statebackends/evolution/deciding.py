@@ -64,6 +64,7 @@ SORTED = (
     "its sort keys have other types, and their comparator is code that Flink makes: cast the columns by which it "
     "orders to their types of before"
 )
+UNSORTED = "rows that it would sort are not made: the comparator of its sort keys is code that Flink makes"
 COUNTED = "it counts the first rows up to the old limit: later ones are taken for the next"
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
@@ -118,6 +119,9 @@ class Decision:
     def _new(self, node: Node, shape: OperatorShape) -> OperatorChange:
         if not shape.known:
             return OperatorChange(Verdict.UNKNOWN, None, shape, reasons=shape.notes)
+        if any(state.layout is Layout.SORT_KEY_COUNTS for state in shape.states):
+            states = [StateChange(Verdict.BEGINS_EMPTY, None, state, reasons=(UNSORTED,)) for state in shape.states]
+            return OperatorChange(Verdict.BEGINS_EMPTY, None, shape, tuple(states), reasons=("it is new",))
         states = []
         for state in shape.states:
             emitted = emitted_before(self.new, self.decided, node, state)

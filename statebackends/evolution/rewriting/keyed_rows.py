@@ -210,6 +210,8 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
     """Return the rows of a state of NEW; they belong to the keys of OLD."""
     assert change.new is not None
     keys = keys.of_state(change.new.name)
+    if change.is_emptied:
+        return no_rows_of(change.new)
     if change.old is None:
         rows, state = _given_rows(change, keys), None
         if isinstance(change.fields[0].source if change.fields else None, Call) and NUMBER in rows.parts:
@@ -222,7 +224,7 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
         rows = rows.take(np.flatnonzero((times > keys.watermark) == change.waiting.waits))
     values = Values(keys, rows, state)
     fields = rows.fields
-    if change.fields and change.new.layout not in WITHOUT_FIELDS:
+    if (change.fields or not change.new.columns) and change.new.layout not in WITHOUT_FIELDS:
         fields = tuple(values.of(_source(one), one.kind, one.name) for one in change.fields)
     parts = dict(rows.parts)
     for name, source in change.parts.items():

@@ -77,8 +77,8 @@ class Rekeyed:
     def _by_row(self, batch: pa.RecordBatch, keys: KeyRows) -> Iterator[pa.RecordBatch]:
         for shape, column in self.old.shapes:
             rows = keys.states[shape.name]
-            if not len(rows) or not column:
-                continue
+            if not len(rows) or not column or shape.name not in self.by_row:
+                continue  # a state whose rows do not have the key is lost
             values = Values(keys, rows, shape.name)
             fields = [values.of(_known(one), one.kind, one.name) for one in self.by_row[shape.name]]
             number = group_numbers(fields, len(rows), rows.owner)
