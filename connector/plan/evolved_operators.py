@@ -60,7 +60,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed, UniqueRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
-from pyspark_savepoint.statebackends.evolution.shapes import Layout
+from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -320,14 +320,14 @@ class EvolvedOperator:
         return placed.mapped(merged, function.schema)
 
 
-def is_keyless(change: OperatorChange) -> bool:
-    """Return whether an operator of NEW has no key."""
-    return change.new is not None and bool(change.new.states) and not change.new.key
+def is_keyless(shape: OperatorShape | None) -> bool:
+    """Return whether an operator has state without a key."""
+    return shape is not None and bool(shape.states) and not shape.key
 
 
 def is_single(change: OperatorChange) -> bool:
     """Return whether an operator of NEW has no key any more, so that Flink gives it max parallelism 1."""
-    return is_keyless(change) and (change.old is None or bool(change.old.key))
+    return is_keyless(change.new) and (change.old is None or bool(change.old.key))
 
 
 @dataclass(frozen=True)
@@ -431,7 +431,7 @@ class EvolvedSavepoint:
                     new.append(made)
                     known[change.new.uid] = made, change
                 continue
-            if self.keyless_is_single and is_keyless(change) and operator.max_parallelism != 1:
+            if self.keyless_is_single and is_keyless(change.new) and operator.max_parallelism != 1:
                 single = rehashed(with_states(operator), 1, None)
                 plan, operator, narrowed = plan.with_changed(operator, single), single, True
             evolved = operator
@@ -442,8 +442,8 @@ class EvolvedSavepoint:
             known[change.new.uid] = evolved, change
             if change.moves:
                 moved.append((evolved, identifier_of(change.new.uid)))
-        if narrowed or any(is_single(one) and one.old is not None for one in self.evolution.operators):
-            # Operators behind it get max parallelism 1 as well; Flink needs nothing of those without state.
+        if narrowed or any(is_keyless(one.old) != is_keyless(one.new) for one in self.evolution.operators):
+            # Operators behind one without a key have max parallelism 1 too. Flink needs nothing of those without state.
             plan = plan.without(*(one for one in plan.operators if one.base is not None and not has_state(one)))
         return _moved(plan, moved).with_new(*new)
 

@@ -27,6 +27,7 @@ from pyspark_savepoint.statebackends.evolution.deciding_aggregates import (
     view_changes,
 )
 from pyspark_savepoint.statebackends.evolution.deciding_rows import (
+    ASSOCIATED,
     RANKED,
     RowState,
     made_of,
@@ -65,6 +66,7 @@ SORTED = (
     "orders to their types of before"
 )
 UNSORTED = "rows that it would sort are not made: the comparator of its sort keys is code that Flink makes"
+UNCOUNTED = "how many rows of the other side match each row is not counted for a new join"
 COUNTED = "it counts the first rows up to the old limit: later ones are taken for the next"
 WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
@@ -119,8 +121,13 @@ class Decision:
     def _new(self, node: Node, shape: OperatorShape) -> OperatorChange:
         if not shape.known:
             return OperatorChange(Verdict.UNKNOWN, None, shape, reasons=shape.notes)
-        if any(state.layout is Layout.SORT_KEY_COUNTS for state in shape.states):
-            states = [StateChange(Verdict.BEGINS_EMPTY, None, state, reasons=(UNSORTED,)) for state in shape.states]
+        layouts = {state.layout for state in shape.states}
+        reason = (
+            UNSORTED if Layout.SORT_KEY_COUNTS in layouts else UNCOUNTED if layouts.intersection(ASSOCIATED) else ""
+        )
+        if reason:
+            # Either all of its states have rows, or none has.
+            states = [StateChange(Verdict.BEGINS_EMPTY, None, state, reasons=(reason,)) for state in shape.states]
             return OperatorChange(Verdict.BEGINS_EMPTY, None, shape, tuple(states), reasons=("it is new",))
         states = []
         for state in shape.states:
