@@ -198,8 +198,11 @@ def main() -> int:
         with jobs(told.old, folders[0], told.backend) as one, jobs(told.new, folders[1], told.backend) as other:
             for seed in range(*told.seeds):
                 case = case_of(seed)
-                verdict, text = outcome(case, folders[2], one, other, ordered=False)
-                word = text.partition(":")[0]
+                for _ in range(2):  # what two inputs of a job do to each other depends on time: wrong twice is wrong
+                    verdict, text = outcome(case, folders[2], one, other, ordered=False)
+                    word = text.partition(":")[0]
+                    if word != "WRONG":
+                        break
                 count[word] += 1
                 print(f"{seed:<6} {verdict:<12} {text}", flush=True)
                 if word == "WRONG":
