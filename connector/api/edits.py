@@ -21,10 +21,11 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
+from pyspark_savepoint.plan.consents import with_consent
 from pyspark_savepoint.plan.engine import expect_same_engine
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
-from pyspark_savepoint.plan.operator_plan import OperatorRows
+from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.several_states import add_states
 from pyspark_savepoint.plan.state_inputs import (
@@ -451,18 +452,27 @@ class Edits(Face[R, T]):
         return self._changed(uid, lambda plan: add_operator_state(self._engine, plan, BROADCAST, state, rows, options))
 
     def with_state(
-        self, uid: OperatorRef, state: str | Sequence[str], rows: R, **options: Unpack[ReplacedStateOptions]
+        self,
+        uid: OperatorRef,
+        state: str | Sequence[str],
+        rows: R,
+        *,
+        replace: bool = False,
+        **options: Unpack[ReplacedStateOptions],
     ) -> Self:
         """Replace states of an operator, or add them. Other states and timers stay byte for byte.
 
-        A key that ``rows`` does not contain loses the state. To keep those keys, use :meth:`update_state`. A replaced
-        state keeps its type unless option ``types`` changes it. Operator state is replaced by its name, too.
+        ``rows`` must have every key of a replaced state. The write compares the keys before it begins. To change some
+        keys, use :meth:`update_state`. A replaced state keeps its type unless option ``types`` changes it. Operator
+        state is replaced by its name, too.
 
         Args:
             uid: The operator.
             state: The name of the state, or a list of several.
             rows: The key and the state as they are read. The state's column has its name, or is the only one beside the
                 key. Several states have a column each, which is NULL where a key has no such state.
+            replace: Keys that no row has lose the state. The write does not compare the keys, which saves a pass over
+                the state and the rows.
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
         Returns:
@@ -470,7 +480,8 @@ class Edits(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            OptionError: If the columns or options do not fit the state.
+            OptionError: If the columns or options do not fit the state. By :meth:`write`: if no row has some of its
+                keys. The error says how many would go.
 
         Example::
 
@@ -478,7 +489,13 @@ class Edits(Face[R, T]):
             sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
 
         """
-        return self._changed(uid, lambda plan: add_states(self._engine, plan, state, rows, options))
+
+        def replaced(plan: OperatorPlan) -> OperatorPlan:
+            names = [state] if isinstance(state, str) else list(state)
+            after = add_states(self._engine, plan, state, rows, options)
+            return with_consent(self._engine, plan, after, names, replace_all=replace)
+
+        return self._changed(uid, replaced)
 
     def update_state(
         self, uid: OperatorRef, state: str | Sequence[str], rows: R, **options: Unpack[UpdatedStateOptions]

@@ -21,6 +21,7 @@ from pyspark_savepoint.engines.face import (
     words_of,
 )
 from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.options.keywords import Names
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
@@ -67,8 +68,9 @@ class Family(HelpfulNames, Generic[S, R, T]):
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> S:
         return changed(self._savepoint, uid, change)
 
-    def _of(self, name: str, uid: OperatorRef | None, options: Mapping[str, object]) -> T:
-        table: T = table_of(self._savepoint, name, uid, **options)
+    def _of(self, name: str, uid: OperatorRef | None, options: Mapping[str, object], state: Names | None = None) -> T:
+        given = options if state is None else {**options, "state": state}
+        table: T = table_of(self._savepoint, name, uid, **given)
         return table
 
     def _shown(self, table: pa.Table) -> T:

@@ -26,7 +26,7 @@ from pyspark_savepoint.text.texts import replacing, writable
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
     from pyspark_savepoint.insight.plots import Plots
-    from pyspark_savepoint.options.keywords import StateOptions
+    from pyspark_savepoint.options.keywords import Names, TableOptions
     from pyspark_savepoint.statebackends.evolution.plans import PlanLike
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 
@@ -53,11 +53,12 @@ class Inspection(Family[S, R, T]):
 
     _called = "sp.inspect"
 
-    def sizes(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+    def sizes(self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
         """Return the entries and bytes of every state in every key group. No value is decoded.
 
         Args:
             uid: The operator. None for all operators.
+            state: The name of a state, or a list of several, of the operator. By default all.
             **options: Options of a read.
 
         Returns:
@@ -68,13 +69,16 @@ class Inspection(Family[S, R, T]):
             sp.inspect.sizes("accounts").groupBy("state").sum("bytes").show()
 
         """
-        return self._of("sizes", uid, options)
+        return self._of("sizes", uid, options, state)
 
-    def heaviest_keys(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+    def heaviest_keys(
+        self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]
+    ) -> T:
         """Return the keys (and windows) of every state that take the most bytes, largest first.
 
         Args:
             uid: The operator. None for all operators.
+            state: The name of a state, or a list of several, of the operator. By default all.
             **options: Options of a read. ``top`` is the number of keys per state, 20 by default.
 
         Returns:
@@ -85,16 +89,19 @@ class Inspection(Family[S, R, T]):
             sp.inspect.heaviest_keys("accounts", top=5)
 
         """
-        keys = self._of("heaviest_keys", uid, options)
+        keys = self._of("heaviest_keys", uid, options, state)
         top = int({**self._savepoint.options, **to_options(options)}.get("top", DEFAULT_TOP))
         ranked = self._engine.schema(keys).append(pa.field("rank", pa.int32()))
         return self._summed(keys, lambda table: _heaviest(table, top), ranked)
 
-    def ttl_ages(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+    def ttl_ages(
+        self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]
+    ) -> T:
         """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
 
         Args:
             uid: The operator. None for all operators.
+            state: The name of a state, or a list of several, of the operator. By default all.
             **options: Options of a read.
 
         Returns:
@@ -105,18 +112,19 @@ class Inspection(Family[S, R, T]):
             sp.inspect.ttl_ages("accounts")
 
         """
-        table = self._of("ttl_ages", uid, options)
+        table = self._of("ttl_ages", uid, options, state)
         schema = self._engine.schema(table)
         columns = [*STATE, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
         return self._summed(table, _ages, pa.schema([schema.field(name) for name in columns]))
 
-    def verify(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+    def verify(self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
         """Read every byte of every state and report errors: one row per state and subtask, errors first.
 
         Errors of the snapshot are rows, not exceptions.
 
         Args:
             uid: The operator. None for all operators.
+            state: The name of a state, or a list of several, of the operator. By default all.
             **options: Options of a read.
 
         Returns:
@@ -129,7 +137,7 @@ class Inspection(Family[S, R, T]):
             sp.inspect.verify().to_pandas()  # without Spark
 
         """
-        table = self._of("verification", uid, options)
+        table = self._of("verification", uid, options, state)
         return self._summed(table, _worst_first, self._engine.schema(table))
 
     def doctor(

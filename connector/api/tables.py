@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.requests.applicability import FEED, TABLES
 if TYPE_CHECKING:
     from pyspark_savepoint.engines.reader_functions import ReadTask
     from pyspark_savepoint.formats.serializers.base import TypeSerializer
-    from pyspark_savepoint.options.keywords import NamedOptions, SnapshotOptions, StateOptions, Table, TableOptions
+    from pyspark_savepoint.options.keywords import NamedOptions, Names, SnapshotOptions, Table, TableOptions
     from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
     from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 
@@ -129,12 +129,13 @@ class Tables(Face[R, T]):
         """
         return self._of("metadata", None, {})
 
-    def keyed_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
+    def keyed_state(self, uid: OperatorRef, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
         """Return the keyed state of an operator: one row per key, one column per state.
 
         Args:
             uid: The operator: its uid, its uid hash, or an OperatorIdentifier.
-            **options: Options of a read, such as ``state``, ``keys``, ``flatten``, ``parallelism``.
+            state: The name of a state, or a list of several. By default all.
+            **options: Options of a read, such as ``keys``, ``flatten``, ``parallelism``.
 
         Returns:
             Column ``key``, and a column for each state, NULL if the key has no such state.
@@ -146,17 +147,18 @@ class Tables(Face[R, T]):
 
         Example::
 
-            sp.keyed_state("accounts", keys=[1042, 1043])
+            sp.keyed_state("accounts", "total", keys=[1042, 1043])
 
         """
-        return self._of("keyed_state", uid, options)
+        return self._of("keyed_state", uid, options, state)
 
-    def window_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> T:
+    def window_state(self, uid: OperatorRef, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
         """Return the window state of an operator: one row per key and window, one column per state.
 
         Args:
             uid: The operator.
-            **options: Options of a read, such as ``state``, ``keys``, ``parallelism``.
+            state: The name of a state, or a list of several. By default all.
+            **options: Options of a read, such as ``keys``, ``parallelism``.
 
         Returns:
             Columns ``key`` and ``window``, and a column for each state.
@@ -170,15 +172,15 @@ class Tables(Face[R, T]):
             sp.window_state("orders-per-minute").select("key", "window")
 
         """
-        return self._of("window_state", uid, options)
+        return self._of("window_state", uid, options, state)
 
-    def timers(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> T:
+    def timers(self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
         """Return the timers of an operator, or of all operators: one row per timer.
 
         Args:
             uid: The operator. Of all, this process reads the timers, with Spark too, and holds them in memory.
-            **options: Options of a read, such as ``state`` (the timer service), ``keys``, ``parallelism``, of one
-                operator only.
+            state: The name of a timer service, of one operator only. By default all.
+            **options: Options of a read, such as ``keys``, ``parallelism``, of one operator only.
 
         Returns:
             Columns ``key``, ``namespace`` (if the timers have one), ``timestamp`` in milliseconds as a long, ``domain``
@@ -197,17 +199,17 @@ class Tables(Face[R, T]):
 
         """
         if uid is None:
-            if options:
+            if options or state is not None:
                 raise OptionError(
                     "timers of all operators take no options",
-                    found=", ".join(sorted(options)),
+                    found=", ".join(sorted([*options, *(["state"] if state is not None else [])])),
                     remedy="name the operator: timers(uid, ...)",
                 )
             from pyspark_savepoint.erasure.all_timers import timers_table
 
             found: T = self._engine.shown(timers_table(self.options, self._read_path()))
             return found
-        return self._of("timers", uid, options)
+        return self._of("timers", uid, options, state)
 
     def operator_state(self, uid: OperatorRef, state: str, **options: Unpack[TableOptions]) -> T:
         """Return a list, union or broadcast state of an operator, whichever of them it is.

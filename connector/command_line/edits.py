@@ -596,7 +596,7 @@ class _Given:
         if self.table in OF_OPERATOR and state in self.replaced:
             if self.arguments.table is not None:
                 options["kind"] = self.table
-            return savepoint.with_state(uid, state, rows, **options)
+            return savepoint.with_state(uid, state, rows, replace=True, **options)
         verbs: dict[str, Callable[..., LocalSavepoint]] = {
             LIST: savepoint.with_list_state,
             UNION: savepoint.with_union_state,
@@ -607,10 +607,10 @@ class _Given:
         if self.table == TIMERS:
             return savepoint.with_timers(uid, rows, key=self.key, **options)
         if state is not None and (state in self.replaced or self.table == KEYED_STATE):
-            return savepoint.with_state(uid, state, rows, key=self.key, **options)
+            return savepoint.with_state(uid, state, rows, key=self.key, replace=True, **options)
         if self.table == WINDOW_STATE and not self.replaced & set(self.states):
             return savepoint.with_window_state(uid, rows, key=self.key, **options)
-        return savepoint.with_state(uid, self.states, rows, key=self.key, **options)
+        return savepoint.with_state(uid, self.states, rows, key=self.key, replace=True, **options)
 
     def updated(self, savepoint: LocalSavepoint) -> LocalSavepoint:
         """Return the savepoint with the rows laid over its states."""

@@ -40,7 +40,7 @@ def rekey(arguments: Rekey, output: Output) -> int:
     new = savepoint.plan.operator(operator.identifier)
     if arguments.dry_run:
         for check in new.checks:
-            check.run()
+            check.run(new)
     assert new.key_serializer is not None
     change = {"change": "new keys", "operator": operator.label, "key_type": new.key_serializer.flink_type}
     if rows is not None and arguments.file is not None:

@@ -28,7 +28,7 @@ def rename_class(arguments: RenameClass, output: Output) -> int:
             changes += _changes(with_states(before), after)
         if arguments.dry_run:
             for check in after.checks:
-                check.run()
+                check.run(after)
     return finished(arguments, arguments.target, output, savepoint, changes)
 
 

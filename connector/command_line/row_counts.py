@@ -91,7 +91,7 @@ class RowCounts:
             before += len(batch)
             updated += pc.sum(pc.is_in(places, value_set=given)).as_py() or 0
             kept += pc.sum(pc.is_in(places, value_set=with_value)).as_py() or 0
-        return cls(state.name, "key and window" if windows else "key", before, len(with_value), updated, kept)
+        return cls(state.name, "window" if windows else "key", before, len(with_value), updated, kept)
 
     @classmethod
     def of_keyed(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.keywords import Names
 from pyspark_savepoint.options.operators import OperatorRef, named_as_given, operator_options
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -180,9 +181,11 @@ class Face(HelpfulNames, Generic[R, T]):
         """Return the option that selects an operator, if one is given."""
         return operator_options(uid)
 
-    def _of(self, table: str | None, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> T:
-        """Return a table of an operator, or of all."""
-        own = {**to_options({"table": table, **state}), **self._named(uid)}
+    def _of(
+        self, table: str | None, uid: OperatorRef | None, options: Mapping[str, object], state: Names | None = None
+    ) -> T:
+        """Return a table of an operator, or of all, with one of its states, some or all."""
+        own = {**to_options({"table": table} | ({} if state is None else {"state": state})), **self._named(uid)}
         texts = to_options(options)
         refuse_own(texts, own)
         return self._read({**texts, **own})

@@ -376,7 +376,7 @@ def edited_state(
             bases.append(base_options(plan, states, with_keys or of_maps))
             tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
-            entries = _without(plan, _base_entries(engine, plan, states, with_keys), -1)
+            entries = without_deleted(plan, base_entries(engine, plan, states, with_keys), -1)
             tables.append(_superseded(entries, states, -1, replaced))
     for i, state_input in enumerate(plan.inputs):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if i in state.inputs}
@@ -389,7 +389,7 @@ def edited_state(
         if added is not None:
             marked = [n for n, state in enumerate(states) if i in state.updates or state.meta.state_type == MAP]
             encoded = _encoded(plan, added, numbers, with_keys, tuple(marked) if marks else ())
-            tables.append(_superseded(_without(plan, encoded, i), states, i, replaced))
+            tables.append(_superseded(without_deleted(plan, encoded, i), states, i, replaced))
     whole = [table.select(*ENTRIES.names) for table in tables]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
     return EditedState(all_rows(whole) if whole else None, header, tuple(bases))
@@ -531,7 +531,8 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
     }
 
 
-def _base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> Rows:
+def base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> Rows:
+    """Return the entries of states of the base, in the key groups of the plan."""
     entries = engine.read(base_options(plan, states, with_keys))
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
@@ -554,7 +555,7 @@ def _encoded(
     return state_input.rows.mapped(encoder, KEYED_ENTRIES if with_keys else ENTRIES)
 
 
-def _without(plan: OperatorPlan, entries: Rows, from_input: int) -> Rows:
+def without_deleted(plan: OperatorPlan, entries: Rows, from_input: int) -> Rows:
     """Return the entries without the keys deleted after table ``from_input`` was added (-1: the base)."""
     deleted = [key_bytes(plan, keys) for inputs_before, keys in plan.deletions if from_input < inputs_before]
     return entries.without(all_rows(deleted), SERIALIZED_KEY) if deleted else entries

@@ -112,8 +112,8 @@ class PlanCheck(Protocol):
     def is_implied(self) -> bool:
         """Whether writing the operator finds all that the check would find."""
 
-    def run(self) -> None:
-        """Raise a SavepointError if the operator cannot be written."""
+    def run(self, plan: OperatorPlan, /) -> None:
+        """Raise a SavepointError if the operator cannot be written as it is planned now."""
 
 
 @dataclass(frozen=True)

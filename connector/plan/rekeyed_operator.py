@@ -101,7 +101,7 @@ class KeysStayApart:
     #: The keys cannot become one: each has the same value in another type.
     is_implied: bool = False
 
-    def run(self) -> None:
+    def run(self, _: OperatorPlan) -> None:
         """Raise DuplicateKeyError for the first two keys."""
         limit = self.max_parallelism
         placed = self.engine.by_key_group(self.pairs, KEY_GROUP, NEW_BYTES, limit, self.parallelism)

@@ -73,7 +73,7 @@ class NoValueNames:
         keyed = tuple(plan.of_kind(KEYED, TIMERS)) if new_keys else searched(KEYED, TIMERS)
         return cls(engine, plan, keyed, searched(OPERATOR))
 
-    def run(self) -> None:
+    def run(self, _: OperatorPlan) -> None:
         """Raise UnsupportedStateError for the first value that has one."""
         traces = tuple(
             (number, one) for number, rename in enumerate(self.plan.class_renames) for one in traces_of(rename.old)

@@ -76,7 +76,7 @@ class OperatorWriter:
         """Run the checks of the plan that read state, but for those whose errors the write itself would raise."""
         for check in self.plan.checks:
             if not check.is_implied:
-                check.run()
+                check.run(self.plan)
 
     def _keyed(self, fragment: Snapshot) -> OperatorState:
         """Return the written keyed state, without files of subtasks that have finished, which have no entries.

@@ -567,7 +567,7 @@ def test_a_snapshot_has_the_changes_up_to_it(checkpoints: Path) -> None:
     assert mine == feed(checkpoints, uid="names", startingVersion=6, endingVersion=6).to_arrow()
     with pytest.raises(SnapshotNotFoundError, match="since the version before it"):
         sixth.changes("names", start=5)
-    with pytest.raises(OptionError, match="startingVersion"):
+    with pytest.raises(OptionError, match="starting_version"):
         sixth.changes("names", start=5, starting_version=6)  # type: ignore[call-arg]
 
 

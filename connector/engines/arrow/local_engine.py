@@ -129,11 +129,11 @@ class LocalRows:
 
     def without(self, keys: LocalRows, column: str) -> LocalRows:
         """Return the rows whose value of a column is not in another table, whose values are held in memory."""
+        index = cache(lambda: ByteIndex(keys.select(column).table().column(column).combine_chunks()))
 
         def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            gone = keys.select(column).table().column(column).combine_chunks()
             for batch in batches:
-                yield batch.filter(pc.invert(pc.is_in(batch.column(column), value_set=gone)))
+                yield batch.filter(index().places(batch.column(column)).is_null())
 
         return self._each(self.schema, kept)
 
@@ -142,9 +142,13 @@ class LocalRows:
         more = [field for field in other.schema if field.name != column]
         schema = pa.schema([*self.schema, *more])
 
-        def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        @cache
+        def found_in() -> tuple[pa.Table, ByteIndex]:
             table = other.table().combine_chunks()
-            index = ByteIndex(table.column(column).combine_chunks())
+            return table, ByteIndex(table.column(column).combine_chunks())
+
+        def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            table, index = found_in()
             for batch in batches:
                 places = index.places(batch.column(column))
                 columns = [table.column(field.name).combine_chunks().take(places) for field in more]

@@ -1,0 +1,150 @@
+"""Consent to a loss: rows that replace a state may drop keys only if the caller says so.
+
+Keys are compared as bytes, before anything is written. The rows of the caller are read once more for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.joined_states import gathered
+from pyspark_savepoint.plan.keyed_edits import MAP, READ_OPTIONS, base_entries, with_states, without_deleted
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES, map_namespaces
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
+from pyspark_savepoint.statebackends.writing.entry_encoder import (
+    ORDERED_PLACES,
+    PLACE,
+    PLACES,
+    PlacedEntries,
+    PlacedRows,
+)
+from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
+from pyspark_savepoint.statebackends.writing.planning.write_request import OPERATOR_STATE
+from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
+from pyspark_savepoint.text.texts import numbered
+
+BROADCAST = "BROADCAST"
+COUNT = pa.schema([("count", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Function of batches: how many rows each has."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the number of rows of each batch."""
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([pa.array([len(batch)], pa.int64())], schema=COUNT)
+
+
+@dataclass(frozen=True)
+class KeysStay:
+    """Check that rows which replace a state have every key that the state has in the base."""
+
+    engine: Engine
+    #: The state as the base has it.
+    old: PlannedState
+    is_implied: bool = False
+
+    def run(self, plan: OperatorPlan) -> None:
+        """Raise OptionError if a key would lose the state because no row has it, and it is not removed either."""
+        given = [one for one in with_keys(plan) if (one.kind, one.origin) == (self.old.kind, self.old.origin)]
+        if not given or given[0].from_input < 0:
+            return
+        rows = plan.inputs[given[0].from_input]
+        if self.old.kind == OPERATOR:
+            before, now = self._broadcast(plan, rows)
+            gone, total = len(before - now), len(before)
+        else:
+            places = self._places(plan)
+            gone = self._count(places.without(_places_of(plan, rows), PLACE))
+            total = self._count(places) if gone else 0
+        if not gone:
+            return
+        name = shown_name(self.old.name)
+        raise OptionError(
+            f"{gone:,} of {numbered(total, *self._unit)} of state {name!r} would go: no row has them",
+            operator=plan.label,
+            state=name,
+            remedy="update_state(...) changes the keys of the rows and keeps all others; "
+            "with_state(..., replace=True) drops them",
+        )
+
+    @property
+    def _unit(self) -> tuple[str, ...]:
+        if self.old.kind == KEYED and self.old.meta.state_type == MAP:
+            return "entry", "entries"
+        return ("window",) if self.old.kind == KEYED and is_namespaced(self.old.meta) else ("key",)
+
+    def _broadcast(self, plan: OperatorPlan, given: StateInput) -> tuple[set[str], set[str]]:
+        """Return the keys of broadcast state, and those of the rows."""
+        base = plan.base
+        assert base is not None
+        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
+        read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
+        tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, given.rows)]
+        kind = tables[0].schema.field(KEY).type
+        before, now = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
+        return before, now
+
+    def _places(self, plan: OperatorPlan) -> Rows:
+        """Return the places of the entries of the base: state, key and window."""
+        entries = without_deleted(plan, base_entries(self.engine, plan, [self.old], with_keys=True), -1)
+        maps = tuple(map_namespaces([self.old.meta]).items())
+        return entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0))).select(PLACE)
+
+    def _count(self, places: Rows) -> int:
+        counts = gathered(self.engine, places.mapped(Counted(), COUNT)).column(0).to_pylist()
+        return sum(counts)
+
+
+def _places_of(plan: OperatorPlan, given: StateInput) -> Rows:
+    """Return the places of rows, with a value or without."""
+    assert isinstance(given.descriptor, KeyedDescriptor)
+    rows = DescribedRows(given.descriptor, given.rows.schema, plan.max_parallelism, plan.label)
+    return given.rows.mapped(PlacedRows(rows, (0,), 0), ORDERED_PLACES).select(PLACE)
+
+
+def with_consent(
+    engine: Engine, before: OperatorPlan, after: OperatorPlan, states: Sequence[str], *, replace_all: bool
+) -> OperatorPlan:
+    """Return an operator whose states were replaced, with a check for each that may lose keys.
+
+    Args:
+        engine: What reads the keys.
+        before: The operator before its states were replaced.
+        after: The operator with the rows.
+        states: The names of the states, as they were given.
+        replace_all: The caller lets keys go that no row has.
+
+    """
+    written = {state.name for state in with_keys(after) if state.from_input >= 0}
+    replaced = [
+        state
+        for state in with_keys(with_states(before))
+        if state.from_input < 0 and state.name in written and {state.name, shown_name(state.name)} & set(states)
+    ]
+    if not replace_all:
+        return replace(after, checks=(*after.checks, *(KeysStay(engine, state) for state in replaced)))
+    names = set(states)
+    kept = [
+        one
+        for one in after.checks
+        if not (isinstance(one, KeysStay) and {one.old.name, shown_name(one.old.name)} & names)
+    ]
+    return replace(after, checks=tuple(kept))
+
+
+def with_keys(plan: OperatorPlan) -> list[PlannedState]:
+    """Return the states of an operator that have keys. Elements of list and union state have none."""
+    states = plan.of_kind(KEYED, OPERATOR)
+    return [state for state in states if state.kind == KEYED or state.meta.state_type == BROADCAST]

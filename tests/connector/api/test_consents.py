@@ -1,0 +1,98 @@
+"""Rows that replace a state drop no key without a word of consent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint import Savepoint
+from pyspark_savepoint.errors import OptionError
+from tests.data import unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+#: Operator, state, how its table is read, and what is said of two of its rows.
+STATES = {
+    "value": ("accounts", "total", "198 of 200 keys of state"),
+    "list": ("accounts", "recent_amounts", " keys of state"),
+    "map": ("accounts", "spent_by_currency", "entries of state"),
+    "window": ("orders-per-minute", "window-contents", "22 of 24 windows"),
+    "broadcast": ("currency-converter", "rates", "3 of 5 keys"),
+}
+
+
+def rows_of(savepoint: Any, operator: str, state: str) -> Any:
+    if state == "window-contents":
+        return savepoint.window_state(operator)
+    if state == "rates":
+        return savepoint.operator_state(operator, state=state)
+    return savepoint.keyed_state(operator, state=state)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_keys_that_would_go_are_counted(kind: str, tmp_path: Path) -> None:
+    base, (operator, state, loss) = pyspark_savepoint.open(SHOP), STATES[kind]
+    rows = rows_of(base, operator, state).to_arrow()
+    two = base.with_state(operator, state, rows.slice(0, 2))
+    with pytest.raises(OptionError, match=f"of state '{state}' would go: no row has them") as caught:
+        two.write(tmp_path / "refused")
+    assert loss in str(caught.value)
+    assert "update_state" in str(caught.value)
+    assert "replace=True" in str(caught.value)
+    assert not (tmp_path / "refused" / "_metadata").exists()
+    written = base.with_state(operator, state, rows.slice(0, 2), replace=True).write(tmp_path / "replaced")
+    found = rows_of(written, operator, state).to_arrow()
+    assert found.num_rows - found.column(state if state in found.column_names else "value").null_count == 2
+    whole = base.with_state(operator, state, rows).write(tmp_path / "whole")
+    again = rows_of(whole, operator, state).to_arrow()
+    assert sorted(map(repr, again.to_pylist())) == sorted(map(repr, rows.to_pylist()))
+
+
+def test_keys_that_are_removed_need_no_consent(tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(SHOP)
+    rows = base.keyed_state("accounts", state="total").to_arrow()
+    gone = rows.column("key").slice(0, 3).to_pylist()
+    kept = base.with_state("accounts", "total", rows.slice(3))
+    with pytest.raises(OptionError, match="3 of 200 keys of state 'total' would go"):
+        kept.write(tmp_path / "refused")
+    written = kept.remove_keys("accounts", gone).write(tmp_path / "removed")
+    assert written.keyed_state("accounts", state="total").to_arrow().num_rows == 197
+
+
+def test_only_what_is_written_is_asked_for(tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(SHOP)
+    rows = base.keyed_state("accounts", state="total,coupon").to_arrow()
+    some = base.with_state("accounts", ["total", "coupon"], rows.slice(0, 50))
+    with pytest.raises(OptionError, match="150 of 200 keys of state 'total'"):
+        some.write(tmp_path / "refused")
+    removed = some.remove_state("accounts", "total").remove_state("accounts", "coupon")
+    assert removed.write(tmp_path / "removed").keyed_state("accounts").to_arrow().num_rows == 200
+    again = some.with_state("accounts", ["total", "coupon"], rows)
+    assert again.write(tmp_path / "again").keyed_state("accounts", state="total").to_arrow().num_rows == 200
+    new = base.with_state("accounts", "fresh", rows.slice(0, 2).select(["key", "total"]))
+    assert new.write(tmp_path / "new").keyed_state("accounts", state="fresh").to_arrow().num_rows == 2
+
+
+def test_other_key_groups_and_backends(tmp_path: Path) -> None:
+    found = (unpacked() / "history" / "1.20.5-rocksdb-incr" / "checkpoints").glob("*/chk-*")
+    base = pyspark_savepoint.open(max(found, key=lambda one: int(one.name[4:])))
+    rows = base.keyed_state("names", state="count").to_arrow().drop_null()
+    some = base.with_state("names", "count", rows.slice(1)).with_max_parallelism(512)
+    with pytest.raises(OptionError, match=f"1 of {rows.num_rows} keys of state 'count' would go"):
+        some.write(tmp_path / "refused")
+    base.with_state("names", "count", rows).with_max_parallelism(512).write(tmp_path / "whole")
+
+
+def test_with_spark(spark: SparkSession, tmp_path: Path) -> None:
+    base = Savepoint.load(spark, SHOP)
+    rows = base.keyed_state("accounts").select("key", "total")
+    with pytest.raises(OptionError, match="would go: no row has them"):
+        base.with_state("accounts", "total", rows.where("key > 1100")).write(tmp_path / "refused")
+    base.with_state("accounts", "total", rows.selectExpr("key", "total + 1 AS total")).write(tmp_path / "whole")
+    few = base.with_state("accounts", "total", rows.limit(3), replace=True).write(tmp_path / "few")
+    assert few.keyed_state("accounts").where("total IS NOT NULL").count() == 3
