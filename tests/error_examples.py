@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
 import pyspark_savepoint
 from pyspark_savepoint.errors import SavepointError
+from tests.remote.measured_store import MeasuredStore
+from tests.remote.storage import CREDENTIALS
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 NAME = "/savepoints/savepoint-2f1a3c"
@@ -78,6 +84,92 @@ def _output(folder: Path) -> None:
     (folder / "full").write_text("a file, so no folder can be made here")
     with warnings.catch_warnings(action="ignore"):  # that files may remain
         _open().update_state("accounts", "total", ROWS).write(str(folder / "full" / "new"))
+
+
+class _Discount(pyspark_savepoint.KeyedStateReaderFunction):
+    """A user's function that fails at a value."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(pyspark_savepoint.ValueStateDescriptor("total", "LONG"))
+
+    def read_key(self, key: Any, ctx: Any) -> Iterator[tuple[int, float]]:
+        yield key, 100 / (self.total.value() - self.total.value())
+
+
+def _function(_: Path) -> None:
+    _open().read_keyed_state("accounts", _Discount(), "key long, share double").to_arrow()
+
+
+def _replaced(folder: Path) -> None:
+    copy = shutil.copytree(SHOP, folder / "copy")
+    edited = pyspark_savepoint.open(str(copy)).update_state("accounts", "total", ROWS)
+    other = _open().remove_operator("currency-converter").write(str(folder / "other"))
+    shutil.copy(Path(str(other.path), "_metadata"), copy / "_metadata")
+    edited.write(str(folder / "new"))
+
+
+def _outside(folder: Path) -> None:
+    shutil.copytree(SHOP, folder / "copy")
+    pyspark_savepoint.open(str(folder / "copy")).write(str(folder / "new"), files="reference")
+    pyspark_savepoint.open(str(folder / "new")).keyed_state("accounts").to_arrow()
+
+
+def _second_writer(folder: Path) -> None:
+    path = str(folder / "new")
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        _open().write(path)  # while the first writer works
+        yield from ROWS.to_batches()
+
+    given = pa.RecordBatchReader.from_batches(ROWS.schema, rows())
+    _open().update_state("accounts", "total", given).write(path)
+
+
+@contextmanager
+def _store(**options: object) -> Iterator[tuple[MeasuredStore, pyspark_savepoint.LocalSavepoint]]:
+    """A store that has the savepoint, and the savepoint in it."""
+    store = MeasuredStore()
+    threading.Thread(target=store.serve_forever, daemon=True).start()
+    try:
+        store.upload(SHOP, "savepoint-2f1a3c")
+        with patch.dict("os.environ", CREDENTIALS):
+            given = {"endpoint": store.endpoint, "region": "us-east-1", **options}
+            yield store, pyspark_savepoint.open("s3://bucket/savepoint-2f1a3c", storage_options=given)
+    finally:
+        store.shutdown()
+        store.server_close()
+
+
+def _denied(_: Path) -> None:
+    with _store() as (store, savepoint):
+        store.denied = {"GET"}
+        savepoint.keyed_state("accounts").to_arrow()
+
+
+def _silent(_: Path) -> None:
+    with _store(retryLimit=1) as (store, savepoint):
+        store.fault = lambda kind, key: "reset"
+        savepoint.keyed_state("accounts").to_arrow()
+
+
+def _busy(_: Path) -> None:
+    with _store(retryLimit=1) as (store, savepoint):
+        store.fault = lambda kind, key: 503 if kind == "PUT" and key.endswith("_metadata") else None
+        savepoint.rename_state("accounts", "total", "sum").write("s3://bucket/new")
+
+
+def _uncertain(_: Path) -> None:
+    with _store(retryLimit=1) as (store, savepoint):
+        sent: list[str] = []
+
+        def fault(kind: str, key: str) -> str | None:
+            if key == "new/_metadata" and (kind == "PUT" or sent):
+                sent.append(kind)
+                return "vanished"
+            return None
+
+        store.fault = fault
+        savepoint.rename_state("accounts", "total", "sum").write("s3://bucket/new")
 
 
 #: Each class by the part of the page: when it is raised, and what to do.
@@ -207,6 +299,14 @@ EXAMPLES: dict[str, Callable[[Path], object]] = {
     "SnapshotGoneError": _gone,
     "UnsupportedStateError": lambda _: _open().sources.with_offsets("orders-source", {("orders", 0): 1}),
     "OutputError": _output,
+    "UserFunctionError": _function,
+    "FileReplacedError": _replaced,
+    "UnsafePathError": _outside,
+    "ConcurrentWriteError": _second_writer,
+    "AccessDeniedError": _denied,
+    "StorageError": _silent,
+    "StoreBusyError": _busy,
+    "UncertainOutcomeError": _uncertain,
 }
 
 
@@ -229,7 +329,12 @@ def example(kind: str) -> str:
         text = str(raised)
         for path in (str(SHOP), str(folder / "copy")):
             text = text.replace(path, NAME)
-        return re.sub(r"\.pending-\w+", ".pending-7aa83701928f", text.replace(str(folder), "/savepoints"))
+        text = re.sub(r"\.pending-\w+", ".pending-7aa83701928f", text.replace(str(folder), "/savepoints"))
+        text = re.sub(r"in [\d.]+[mµ]?s\b", "in 5 ms", re.sub(r" - Serve.*", " - Server returned ...", text))
+        text = text.replace("tests.error_examples._Discount", "discounts.Discount")
+        text = re.sub(rf'"{re.escape(__file__)}", line \d+', '"/jobs/discounts.py", line 12', text)
+        text = "\n".join(line.rstrip() for line in text.splitlines())
+        return re.sub(r"127\.0\.0\.1:\d+", "store.example.com:9000", text)
 
 
 def classes() -> str:

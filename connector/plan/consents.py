@@ -103,8 +103,7 @@ class KeysStay:
         return entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0))).select(PLACE)
 
     def _count(self, places: Rows) -> int:
-        counts = gathered(self.engine, places.mapped(Counted(), COUNT)).column(0).to_pylist()
-        return sum(counts)
+        return sum(row["count"] for row in places.mapped(Counted(), COUNT).collected())
 
 
 def _places_of(plan: OperatorPlan, given: StateInput) -> Rows:

@@ -24,7 +24,7 @@ def elsewhere(shop: Path, tmp_path: Path) -> LocalSavepoint:
 
 
 def test_rows_of_a_broadcast_state_replace_others(elsewhere: LocalSavepoint, tmp_path: Path) -> None:
-    new = elsewhere.with_state("accounts", "rates", RATES.slice(1)).write(tmp_path / "new")
+    new = elsewhere.with_state("accounts", "rates", RATES.slice(1), replace=True).write(tmp_path / "new")
     assert new.broadcast_state("accounts", "rates").to_arrow().to_pydict() == RATES.slice(1).to_pydict()
     before, after = (one.keyed_state("accounts").to_arrow().sort_by("key") for one in (elsewhere, new))
     assert after == before

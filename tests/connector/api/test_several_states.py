@@ -35,11 +35,11 @@ def content(savepoint: LocalSavepoint) -> pa.Table:
 def test_states_together_and_one_by_one(shop: Path, tmp_path: Path) -> None:
     base, given = pyspark_savepoint.open(shop), rows(shop)
     options = {"ttl": ["visits", "coupon"], "states": {"names": "value"}}
-    together = base.with_state("accounts", [*STATES, *NEW], given, **options).write(tmp_path / "together")
+    together = base.with_state("accounts", [*STATES, *NEW], given, replace=True, **options).write(tmp_path / "together")
     alone = base
     for name in (*STATES, *NEW):
         own = {"visits": {"ttl": True}, "names": {"states": {"names": "value"}}}.get(name, {})
-        alone = alone.with_state("accounts", name, given.select(["key", name]), **own)
+        alone = alone.with_state("accounts", name, given.select(["key", name]), replace=True, **own)
     alone = alone.write(tmp_path / "alone")
     assert together.table("states", "accounts").to_arrow().drop_columns("operator_uid_hash") == alone.table(
         "states", "accounts"

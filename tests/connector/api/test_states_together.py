@@ -158,7 +158,7 @@ def test_sessions_that_no_state_names_are_found(ops: LocalSavepoint, tmp_path: P
 def test_contents_under_windows_of_no_session_are_found(ops: LocalSavepoint, tmp_path: Path) -> None:
     """The state that names the sessions has others than the contents."""
     sessions = ops.keyed_state(SESSIONS).to_arrow()
-    emptied = ops.with_state(SESSIONS, MAPPING, sessions.slice(0, 5)).write(tmp_path / "new")
+    emptied = ops.with_state(SESSIONS, MAPPING, sessions.slice(0, 5), replace=True).write(tmp_path / "new")
 
     lost = [row for row in emptied.inspect.verify().rows() if row["status"] != "ok"]
     assert sum(row["entries"] for row in lost) == 10

@@ -254,7 +254,7 @@ def test_one_state_is_replaced_and_one_added_beside_all_others(
 ) -> None:
     doubled = accounts.where("key % 2 = 0").selectExpr("key", "total * 2 AS twice")
     visits = accounts.selectExpr("key", "map('shop', key) AS visits")
-    written = base.with_state("accounts", "total", doubled).with_state("accounts", "visits", visits)
+    written = base.with_state("accounts", "total", doubled, replace=True).with_state("accounts", "visits", visits)
     written = written.write(str(tmp_path / "new"))
     before, after = entries(shop, "accounts"), entries(tmp_path / "new", "accounts")
     assert list(after) == [*before, "visits"]
@@ -369,7 +369,7 @@ def test_window_state_is_replaced_by_window(base: Savepoint, tmp_path: Path) -> 
     some = windows.where(F.col("key") == first.key).withColumn(
         "window-contents", F.struct(F.lit(1).alias("f0"), F.lit(2).alias("f1"))
     )
-    written = base.with_state("orders-per-minute", "window-contents", some).write(str(tmp_path / "new"))
+    written = base.with_state("orders-per-minute", "window-contents", some, replace=True).write(str(tmp_path / "new"))
     found = written.window_state("orders-per-minute")
     assert 0 < found.count() == some.count() < windows.count()
     assert {(row["window-contents"].f0, row["window-contents"].f1) for row in found.collect()} == {(1, 2)}
