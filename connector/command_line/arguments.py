@@ -812,6 +812,10 @@ class Verify(OfSnapshot, Table):
     option: list[str] = READ_OPTION
 
 
+#: Of a finding, the worst first.
+SEVERITIES = ("error", "warning", "note")
+
+
 @command(
     "diagnosing.doctor",
     CHECK,
@@ -828,7 +832,7 @@ class Doctor(OfSnapshot, Table):
     job: str | None = option("the job, as for check-restore: also find operators that it does not have")
     fail_on: str = option(
         "the least severity that makes the exit code 1 (default: warning)",
-        choices=("error", "warning", "note"),
+        choices=SEVERITIES,
         default="warning",
     )
 

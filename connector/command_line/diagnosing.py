@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
-from pyspark_savepoint.command_line.arguments import Doctor, Metrics, Report, UsageError, read_options
+from pyspark_savepoint.command_line.arguments import SEVERITIES, Doctor, Metrics, Report, UsageError, read_options
 from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.engines.face import snapshot_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
-from pyspark_savepoint.insight.doctor import COLUMNS, Budgets, Severity, examine
 from pyspark_savepoint.insight.metrics import PREFIX, STATE, openmetrics, samples_of
 from pyspark_savepoint.insight.surveys import Surveys
 from pyspark_savepoint.text.texts import readable_size, replacing
@@ -24,22 +24,20 @@ DONE, FOUND = 0, 1
 
 def doctor(arguments: Doctor, output: Output) -> int:
     """Show what may go wrong with a snapshot."""
-    budgets, options = Budgets.parse(arguments.budget), read_options(arguments)
-    savepoint = open_savepoint(arguments.path, **options)
-    older = open_savepoint(arguments.since, **options) if arguments.since is not None else None
+    savepoint = open_savepoint(arguments.path, **read_options(arguments))
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
-    findings = examine(savepoint, budgets, older, job)
+    table = savepoint.inspect.doctor(arguments.budget, since=arguments.since, job=job)
+    findings = list(table.rows())
     if not output.is_text:
-        output.table(COLUMNS, (finding.row() for finding in findings))
+        output.table(table.schema.names, findings)
     for finding in findings:
-        subject = ", ".join(filter(None, (finding.operator, finding.state)))
-        output.say(f"{finding.severity.value:<8} {finding.check}" + (f": {subject}" if subject else ""))
-        output.say(f"    {finding.evidence}")
-        output.say(f"    to do: {finding.remedy}")
-    counts = [f"{sum(one.severity is severity for one in findings)} {severity.value}s" for severity in Severity]
-    output.say(", ".join(counts))
-    worst = Severity(arguments.fail_on)
-    return FOUND if any(finding.severity.rank <= worst.rank for finding in findings) else DONE
+        subject = ", ".join(filter(None, (finding["operator"], finding["state"])))
+        output.say(f"{finding['severity']:<8} {finding['check']}" + (f": {subject}" if subject else ""))
+        output.say(f"    {finding['evidence']}")
+        output.say(f"    to do: {finding['remedy']}")
+    counts = Counter(finding["severity"] for finding in findings)
+    output.say(", ".join(f"{counts[severity]} {severity}s" for severity in SEVERITIES))
+    return FOUND if any(counts[one] for one in SEVERITIES[: SEVERITIES.index(arguments.fail_on) + 1]) else DONE
 
 
 def report(arguments: Report, output: Output) -> int:

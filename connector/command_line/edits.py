@@ -31,13 +31,12 @@ from pyspark_savepoint.command_line.arguments import (
     Writes,
     read_options,
 )
-from pyspark_savepoint.command_line.files import free_target, located, written
+from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
 from pyspark_savepoint.engines.arrow.local_table import LocalTable
-from pyspark_savepoint.engines.face import with_plan
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -68,7 +67,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 from pyspark_savepoint.text.conditions import Condition, parse_condition
 from pyspark_savepoint.text.texts import numbered
-from pyspark_savepoint.write.copying import to_free_path
 
 DONE = 0
 COLUMNS = (
@@ -338,11 +336,12 @@ def split(arguments: Split, output: Output) -> int:
             remedy="--to names them, --rest FOLDER takes all others; remove leaves operators out",
         )
     for folder in wanted:
-        to_free_path(located(arguments, folder))
+        free_target(arguments, folder)
     for folder, operators in wanted.items():
         here = {operator.identifier for operator in operators}
-        others = (operator for operator in base.plan.operators if operator.identifier not in here)
-        part = with_plan(base, base.plan.without(*others))
+        part = base
+        for operator in base.plan.operators:
+            part = part if operator.identifier in here else part.remove_operator(operator.identifier)
         changes = [
             {"change": "taken", "operator": operator.label} | sizes_of(base, operator).of() for operator in operators
         ]

@@ -16,12 +16,12 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
+from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.options.option_fields import seconds
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 from pyspark_savepoint.text.texts import numbered, readable_size
-from pyspark_savepoint.write.copying import to_free_path
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job

@@ -12,7 +12,6 @@ from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.command_line.reading import DONE
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.plan.connector_changes import only_source
 from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.text.texts import numbered
@@ -32,18 +31,16 @@ def set_offsets(arguments: SetOffsets, output: Output) -> int:
             raise UsageError(f"--set names {split!r} twice")
         offsets[split] = position_of(position)
     base = opened(arguments, arguments.path)
-    if arguments.uid is None:
-        uid = only_source(base.plan.operators, arguments.connector).identifier
-    else:
-        uid = base.plan.operator(arguments.uid).identifier
     moved = base.sources.with_offsets(
-        uid,
+        arguments.uid,
         offsets or None,
         reset=arguments.reset,
         by=arguments.by,
         clamp=arguments.clamp,
         connector=arguments.connector,
     )
+    pairs = zip(base.plan.operators, moved.plan.operators, strict=True)
+    uid = next(new.identifier for old, new in pairs if new is not old)
     free_target(arguments, arguments.target)
     positions = _positions(base, moved, uid, arguments.connector)
     if output.is_text:

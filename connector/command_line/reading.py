@@ -150,7 +150,7 @@ def show(arguments: Show, output: Output) -> int:
 
 def _told_absent(arguments: Show, output: Output, table: SnapshotTable) -> int:
     """Tell the keys that have no row; with exit code 1 if none has."""
-    from pyspark_savepoint.write.absent_keys import absent, named
+    from pyspark_savepoint.statebackends.rows.absent_keys import absent, named
 
     only = SnapshotTable.of(table.options).select("key")
     kind = only.schema.field("key").type

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.options.write_options import expect_release_text
 from pyspark_savepoint.plan.engine import Pieces
@@ -33,7 +34,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import Migrati
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.text import progress
-from pyspark_savepoint.write.copying import publish, to_free_path
+from pyspark_savepoint.write.copying import publish
 
 #: Verdicts that an error lists; its text is bounded.
 LISTED = 6

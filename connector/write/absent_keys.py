@@ -3,53 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-import pyarrow as pa
-
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, StateNotFoundError
-from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
-from pyspark_savepoint.statebackends.rows.json_values import from_json
+from pyspark_savepoint.statebackends.rows.absent_keys import absent, named
 from pyspark_savepoint.text.texts import numbered
 
-#: How many keys a text names, and the length of each.
-MAX_NAMED, MAX_KEY = 5, 60
 #: Lists that are looked up; longer ones are removed without.
 MAX_LOOKED_UP = 10_000
-
-
-def absent(keys: Sequence[Any], kind: pa.DataType, batches: Iterable[pa.RecordBatch]) -> list[Any]:
-    """Return the keys that are in none of some batches.
-
-    Args:
-        keys: The keys, as option ``keys`` takes them.
-        kind: Their type.
-        batches: Rows with column ``key`` of this type.
-
-    Returns:
-        Those that no row has, in their order.
-
-    """
-    found = {repr(key) for batch in batches for key in batch.column("key").to_pylist()}
-    values = pa.array([from_json(key, kind, "a key") for key in keys], kind).to_pylist()
-    return [key for key, value in zip(keys, values, strict=True) if repr(value) not in found]
-
-
-def named(keys: Sequence[Any]) -> str:
-    """Return some keys as text.
-
-    >>> named([1, 2, 3, 4, 5, 6, 7])
-    '1, 2, 3, 4, 5, ...'
-    """
-    return ", ".join([*(elide(str(key), MAX_KEY) for key in keys[:MAX_NAMED]), *(["..."] * (len(keys) > MAX_NAMED))])
 
 
 def warn_of_absent_keys(plan: OperatorPlan, keys: Collection[Any]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from pyspark_savepoint.formats.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.snapshot import publisher
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
@@ -23,7 +22,7 @@ from pyspark_savepoint.formats.snapshot.relocation import (
     with_prefix,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.formats.snapshot.write_folder import expect_folder
+from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.text import progress
 
 COPIERS = 8
@@ -106,29 +105,6 @@ def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMet
     """Return the metadata of a copy, which knows the snapshot that it is of."""
     metadata = assemble(operators, [source.metadata], target_version([source.metadata], None))
     return replace(metadata, origin=source.origin)
-
-
-def to_free_path(path: str, checkpoint_id: int | None = None) -> Staging:
-    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path.
-
-    ``checkpoint_id``: the number that the new savepoint is to have, if not that of what it is made of.
-    """
-    if checkpoint_id is not None and (
-        isinstance(checkpoint_id, bool) or not isinstance(checkpoint_id, int) or not 0 <= checkpoint_id < 1 << 63
-    ):
-        raise OptionError(
-            "a checkpoint id is a whole number from 0",
-            expected="at most 9223372036854775807",
-            found=repr(checkpoint_id),
-        )
-    staging = replace(Staging.at(path), checkpoint_id=checkpoint_id)
-    if expect_folder(staging)[1] is not None:
-        raise StateExistsError(
-            "a savepoint exists at this path already",
-            path=staging.filesystem.uri(staging.directory),
-            remedy="write to a new path: a savepoint is not changed in place",
-        )
-    return staging
 
 
 def publish(

@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.snapshot.changes import (
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks, running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, Relocation, referenced
+from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, Base, OperatorPlan
@@ -58,7 +59,7 @@ from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     expect_one_kryo,
     operator_fit,
 )
-from pyspark_savepoint.write.copying import publish, to_free_path
+from pyspark_savepoint.write.copying import publish
 from pyspark_savepoint.write.operator_writer import OperatorWriter
 from pyspark_savepoint.write.target_release import for_release, without_edited
 

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.io.one_verb import kept_for_verb
@@ -66,6 +67,29 @@ def folder_of(staging: Staging) -> tuple[bool, Published | None]:
     if filesystem.requires_conditions:
         _try_conditions(staging, existed, replacing=published is not None)
     return existed, published
+
+
+def to_free_path(path: str, checkpoint_id: int | None = None) -> Staging:
+    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path.
+
+    ``checkpoint_id``: the number that the new savepoint is to have, if not that of what it is made of.
+    """
+    if checkpoint_id is not None and (
+        isinstance(checkpoint_id, bool) or not isinstance(checkpoint_id, int) or not 0 <= checkpoint_id < 1 << 63
+    ):
+        raise OptionError(
+            "a checkpoint id is a whole number from 0",
+            expected="at most 9223372036854775807",
+            found=repr(checkpoint_id),
+        )
+    staging = replace(Staging.at(path), checkpoint_id=checkpoint_id)
+    if expect_folder(staging)[1] is not None:
+        raise StateExistsError(
+            "a savepoint exists at this path already",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="write to a new path: a savepoint is not changed in place",
+        )
+    return staging
 
 
 def _looked_at(filesystem: SnapshotFileSystem, directory: str) -> tuple[bool, Published | None]:
