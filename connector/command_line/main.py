@@ -166,6 +166,7 @@ def _run(words: list[str], output: Output) -> int:
         warnings.simplefilter("ignore", ResourceWarning)  # of files that a Ctrl-C leaves to Python
         warnings.showwarning = _remarking(output)
         run = command(arguments)
+        _look_ahead(arguments)
         if getattr(arguments, "as_of", None) is not None:
             from pyspark_savepoint.command_line.reading import at_version
 
@@ -176,6 +177,20 @@ def _run(words: list[str], output: Output) -> int:
         except SnapshotNotFoundError:
             _expect_the_path_first(arguments)
             raise
+
+
+def _look_ahead(arguments: Namespace) -> None:
+    """Begin to ask a store what is where the command will write; the command itself says what is wrong with that."""
+    target = getattr(arguments, "target", None)
+    if isinstance(target, str) and "://" in target:
+        from contextlib import suppress
+
+        from pyspark_savepoint.command_line.files import located
+        from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.formats.snapshot.write_folder import look_ahead
+
+        with suppress(SavepointError):
+            look_ahead(located(arguments, target))
 
 
 def _expect_the_path_first(arguments: Namespace) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
@@ -78,6 +79,10 @@ class _Verb:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+class _Begun(Future[Any]):
+    """What is being found in the background."""
+
+
 _RUNNING: ContextVar[_Verb | None] = ContextVar("running", default=None)
 
 
@@ -126,8 +131,27 @@ def kept_for_verb(key: object, found: Callable[[], T]) -> T:
         return found()
     if key not in verb.found:
         verb.found[key] = found()
-    known: T = verb.found[key]
-    return known
+    known = verb.found[key]
+    result: T = known.result() if isinstance(known, _Begun) else known
+    return result
+
+
+def begin_for_verb(key: object, found: Callable[[], object]) -> None:
+    """Begin to find in the background what :func:`kept_for_verb` will be asked for, which raises what was raised."""
+    verb = _RUNNING.get()
+    if verb is None or key in verb.found:
+        return
+    begun = verb.found[key] = _Begun()
+    find = in_context(found)
+
+    def run() -> None:
+        try:
+            begun.set_result(find())
+        except BaseException as error:  # noqa: BLE001  (for the thread that asks)
+            begun.set_exception(error)
+
+    # A verb that fails before it asks does not wait for this.
+    threading.Thread(target=run, name="savepoint-begun", daemon=True).start()
 
 
 def known_to_verb(key: object) -> Any:

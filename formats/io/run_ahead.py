@@ -25,8 +25,10 @@ S = TypeVar("S")
 T = TypeVar("T")
 #: Number of requests at a time across files; number of the files that are open ahead of their reader.
 AHEAD, AHEAD_FILES = 64, 256
-#: Most bytes that are read ahead. When fewer than a part of the limit are left, more are read.
+#: Most bytes that are read ahead. Inside of a file more are read when fewer than a part of the limit are left.
 AHEAD_BYTES, REFILL = 64 << 20, 4
+#: Further files are opened when fewer than a part of the files, or of the bytes, that may be ahead are left.
+REFILL_FILES = 2
 #: The purpose of opening a file that every other purpose serves too.
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
@@ -88,7 +90,8 @@ class _Queue:
         self._top_up()
 
     def _top_up(self) -> None:
-        if self._started and (2 * len(self._started) > self._width or REFILL * BytesAhead.total > BytesAhead.limit):
+        much = REFILL_FILES * BytesAhead.total > BytesAhead.limit
+        if self._started and (REFILL_FILES * len(self._started) > self._width or much):
             return
         while len(self._started) < self._width and (BytesAhead.total < BytesAhead.limit or not self._started):
             file = next(self._waiting, None)

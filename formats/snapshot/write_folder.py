@@ -13,7 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
-from pyspark_savepoint.formats.io.one_verb import kept_for_verb
+from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.io.one_verb import begin_for_verb, kept_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.snapshot.leftovers import FLINK_NAME, OWN_NAME, PENDING_NAME, leftovers, some_of
 from pyspark_savepoint.formats.snapshot.publication import Staging, mark, mark_path
@@ -53,6 +54,21 @@ def expect_folder(staging: Staging) -> tuple[bool, bytes | None]:
     return existed, None if published is None else published.data
 
 
+def look_ahead(path: str) -> None:
+    """Begin to ask an object store what is at the path of a write, for the verb that is running.
+
+    :func:`folder_of` waits for the answer, and raises what is wrong.
+    """
+    with contextlib.suppress(SavepointError):  # so is a path that cannot be one
+        filesystem, directory = locate(path)
+        if filesystem.is_remote and not filesystem.renames:
+            begin_for_verb(_key(filesystem, directory), lambda: _looked_at_together(filesystem, directory))
+
+
+def _key(filesystem: SnapshotFileSystem, directory: str) -> object:
+    return filesystem.uri(directory), "folder"
+
+
 def folder_of(staging: Staging) -> tuple[bool, Published | None]:
     """Return as :func:`expect_folder` does, with the version of ``_metadata`` if the store tells it."""
     filesystem, directory = staging.filesystem, staging.directory
@@ -60,10 +76,9 @@ def folder_of(staging: Staging) -> tuple[bool, Published | None]:
         existed, published = _looked_at(filesystem, directory)
     else:
         # Commands look before and after they have surveyed: what is published meanwhile is seen at the publication.
-        looked = kept_for_verb(
-            (filesystem.uri(directory), "folder"), lambda: _looked_at_together(filesystem, directory)
+        existed, published = kept_for_verb(
+            _key(filesystem, directory), lambda: _looked_at_together(filesystem, directory)
         )
-        existed, published = looked
     if filesystem.requires_conditions:
         _try_conditions(staging, existed, replacing=published is not None)
     return existed, published

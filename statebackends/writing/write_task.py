@@ -7,7 +7,9 @@ so files of failed or redundant attempts are unreferenced and are removed with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import is_unchanged
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY_GROUP, STATE
@@ -35,9 +38,9 @@ FEW_ROWS = 1 << 16
 def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     """Write the rows of one partition; a SavepointError names the operator."""
     try:
-        _refuse_late(plan)
-        plan = replace(plan, staging=plan.staging.begin().in_task())
-        output = _written(plan, partition, batches)
+        with _refusing_late(plan) as wait:
+            plan = replace(plan, staging=plan.staging.begin().in_task())
+            output = _written(plan, partition, _until_rows_end(batches, wait))
         kept = plan.staging.kept or {}
         return replace(output, checksums=tuple((name, one.to_bytes()) for name, one in kept.items()))
     except SavepointError as error:
@@ -54,10 +57,32 @@ def _written(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch])
     return _keyed(plan, partition, batches)
 
 
+@contextlib.contextmanager
+def _refusing_late(plan: WritePlan) -> Iterator[Callable[[], None]]:
+    """Look whether the write was published before this attempt; yield what waits for that, and raises an error if so.
+
+    Keyed rows are sorted before a file is written: meanwhile the store answers.
+    """
+    if plan.staging.part:
+        yield lambda: None
+    elif plan.staging.filesystem.renames or not plan.request.is_keyed:
+        _refuse_late(plan)
+        yield lambda: None
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit(in_context(_refuse_late), plan).result
+
+
+def _until_rows_end(batches: Iterable[pa.RecordBatch], wait: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches, and wait after the last one."""
+    yield from batches
+    wait()
+
+
 def _refuse_late(plan: WritePlan) -> None:
     """Raise an error in an attempt that started after its write was published."""
     staging = plan.staging
-    if not staging.part and not is_unchanged(staging, plan.seen):
+    if not is_unchanged(staging, plan.seen):
         raise ConcurrentWriteError(
             "another savepoint was published at this path before this task began",
             path=staging.filesystem.uri(staging.directory),

@@ -67,6 +67,9 @@ def test_files_that_stay_are_copied_by_the_store(measured: MeasuredStore, words:
     assert run(measured, *words) == 0
     assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "COPY": FILES})
     assert chain(measured.requests) < 20, "many at a time"
+    first = min(one.begin for one in measured.requests if "state-" in one.key)
+    looked = next(one for one in measured.requests if one.key == "out/new" and one.kind == "HEAD")
+    assert looked.begin < first, "what is at the target, while the source is opened"
     assert sum(one.given for one in measured.requests if "state-" in one.key) < FILES * (16 << 10) + 1
     assert sum(one.taken for one in measured.requests) < 30_000, "_metadata, and no state"
     assert run(measured, "verify", "s3://bucket/out/new") == 0
