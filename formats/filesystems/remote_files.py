@@ -181,11 +181,15 @@ class RemoteInputFile:
         return OBJECT + len(self._first[1]) if self._file.is_lasting else 0
 
     def again(self, opening: Opening) -> RemoteInputFile | None:
-        """Return the file opened once more without a request; None if that has not brought what is read first."""
-        if opening.purpose != "size":
+        """Return the file opened once more without a request; None if that has not brought what is read first.
+
+        A large file that is read to its end needs no bytes for that: its version is known, so all parts come together.
+        """
+        known, data = self._first
+        in_parts = opening.is_all and self.size > opening.whole and not opening.start and not known and len(data) > 0
+        if opening.purpose != "size" and not in_parts:
             start, count = opening.range(MIN_READ, PART)
             low = max(0, self.size - count) if start is None else start
-            known, data = self._first
             if low < known or min(self.size, low + count) > known + len(data):
                 return None
         return RemoteInputFile(self._file, opening, self._first)

@@ -147,7 +147,7 @@ def begin_for_verb(key: object, found: Callable[[], object]) -> None:
     def run() -> None:
         try:
             begun.set_result(find())
-        except BaseException as error:  # noqa: BLE001  (for the thread that asks)
+        except BaseException as error:
             begun.set_exception(error)
 
     # A verb that fails before it asks does not wait for this.

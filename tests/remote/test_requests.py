@@ -287,6 +287,19 @@ def test_keys_are_removed_from_many_files_at_a_time(measured: MeasuredStore, tmp
     assert chain(measured.requests) < 40
 
 
+def test_all_parts_of_a_large_file_are_requested_together(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Its header was read before, so that its version is known: no part waits for another."""
+    write_savepoint(tmp_path / "large", "long", 220_000, parallelism=1)
+    measured.upload(tmp_path / "large", "parts")
+    measured.latency = 0.2
+    assert run(measured, "verify", "s3://bucket/parts") == 0
+    parts = [one for one in measured.requests if one.given > 1 << 20]
+    assert len(parts) == 3
+    assert chain(parts) == 1
+    size = len(measured.objects["parts/state-0"])
+    assert size <= sum(one.given for one in measured.requests if one.key == "parts/state-0") < size + (16 << 10)
+
+
 def test_memory_limits_what_is_read_ahead(measured: MeasuredStore, tmp_path: Path) -> None:
     """A read that stops at its first rows has fetched no more than option ``memory`` of the following files."""
     write_savepoint(tmp_path / "wide", "long", 400_000, parallelism=8)
