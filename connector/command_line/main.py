@@ -189,8 +189,9 @@ def _look_ahead(arguments: Namespace) -> None:
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.formats.snapshot.write_folder import look_ahead
 
+        chosen: Any = arguments  # of a command with a target
         with suppress(SavepointError):
-            look_ahead(located(arguments, target))
+            look_ahead(located(chosen, target))
 
 
 def _expect_the_path_first(arguments: Namespace) -> None:
