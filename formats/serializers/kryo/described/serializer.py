@@ -8,7 +8,8 @@ A snapshot contains only the erased class. For classes with one representation (
 java.time, arrays) the column has a type; a List, Map or Object becomes VARIANT, because only the data shows the types
 of the content. User classes are opaque. A user class inside a VARIANT makes the whole value a VARIANT of its bytes if
 the end of the value is known (``whole``), and is an error otherwise. Values have no lengths, so they are read row by
-row. They cannot be encoded: Kryo's state is copied as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
+row, but for UUIDs. They cannot be encoded: Kryo's state is copied as bytes. Flink: ``KryoSerializer``,
+``KryoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
+from pyspark_savepoint.formats.serializers.basic.shapes import gather
 from pyspark_savepoint.formats.serializers.basic.strings import ESCAPED_TEXTS, column_texts, refuse_surrogate
 from pyspark_savepoint.formats.serializers.basic.temporal import (
     DATE_PARTS,
@@ -84,6 +86,8 @@ OF_OTHERS = ("java.", "javax.", "jdk.", "sun.", "com.sun.", "scala.", "kotlin.",
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
+#: Rows from which on it is faster to read UUIDs together: lists of lists are read in columns of a few rows.
+MANY = 32
 
 
 @dataclass(frozen=True)
@@ -251,6 +255,8 @@ class KryoSerializer(DeclaredSerializer):
         name = WRAPPERS.get(self.type_class, self.type_class)
         kind = self.arrow_type(at.options)
         rows = _Rows(self, at, name if kind != VARIANT else "", whole)
+        if name == UUID and len(at) >= MANY:
+            return _uuids(rows)
         if kind != VARIANT:
             return text_column([rows.typed(row, kind) for row in range(len(at))], kind, at)
         pairs = [rows.variant(row) for row in range(len(at))]
@@ -402,6 +408,19 @@ class _Rows:
             remedy=f"name the job's jar in option 'classes', or {RAW}" if own else RAW,
             **facts,
         ) from None
+
+
+def _uuids(rows: _Rows) -> pa.Array:
+    """Return the column of UUIDs: most are read together, and the others one by one."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.uuid_columns import read_uuids
+
+    at = rows.at
+    together, texts, nulls = read_uuids(at, rows.reader.form.numbers[UUID] + 2)
+    if together.all():
+        return texts
+    others = ~(together | nulls)
+    rest = text_column([rows.typed(row, pa.string()) for row in np.flatnonzero(others).tolist()], pa.string(), at)
+    return gather(pa.string(), [(together, texts), (others, rest)], len(at))
 
 
 def text_column(values: list[Any], kind: pa.DataType, at: Cursors) -> pa.Array:
