@@ -172,6 +172,21 @@ def _uncertain(_: Path) -> None:
         savepoint.rename_state("accounts", "total", "sum").write("s3://bucket/new")
 
 
+def _spill(folder: Path) -> None:
+    """Nobody can make files in this folder of Linux."""
+    parts = [pa.table({"key": [*range(last, last - 500, -1)], "note": ["x" * 1000] * 500}) for last in (1999, 1499, 999)]
+    with patch.dict("os.environ", SPARK_LOCAL_DIRS="/sys"):
+        new = pyspark_savepoint.create().with_operator(
+            "accounts", pa.concat_tables(parts), sort_memory="1MB", parallelism=1
+        )
+        new.write(str(folder / "new"))
+
+
+def _undecodable(_: Path) -> None:
+    savepoint = SHOP.parents[1] / "own-serializer" / "2.3.0"
+    pyspark_savepoint.open(str(savepoint)).rekey("by-money", types={"key": "LONG"})
+
+
 #: Each class by the part of the page: when it is raised, and what to do.
 CLASSES: dict[str, dict[str, tuple[str, str]]] = {
     "Names and arguments": {
@@ -307,7 +322,16 @@ EXAMPLES: dict[str, Callable[[Path], object]] = {
     "StorageError": _silent,
     "StoreBusyError": _busy,
     "UncertainOutcomeError": _uncertain,
+    "SpillError": _spill,
+    "UndecodableStateError": _undecodable,
 }
+#: The error of a Spark whose Python lacks the package. tests/connector/options/test_worker_python.py compares it.
+OF_SPARK = """\
+the Python that Spark starts does not have pyspark_savepoint
+  expected: Python 3.11 with pyspark_savepoint
+  found: /usr/bin/python3
+  to do: install the package where Spark's driver and executors run, and set PYSPARK_PYTHON to that Python before the \
+session starts; on one machine: PYSPARK_PYTHON=/venv/bin/python"""
 
 
 def example(kind: str) -> str:
@@ -329,6 +353,7 @@ def example(kind: str) -> str:
         text = str(raised)
         for path in (str(SHOP), str(folder / "copy")):
             text = text.replace(path, NAME)
+        text = text.replace("file: /sys\n", "file: /local\n")
         text = re.sub(r"\.pending-\w+", ".pending-7aa83701928f", text.replace(str(folder), "/savepoints"))
         text = re.sub(r"in [\d.]+[mµ]?s\b", "in 5 ms", re.sub(r" - Serve.*", " - Server returned ...", text))
         text = text.replace("tests.error_examples._Discount", "discounts.Discount")
@@ -344,7 +369,7 @@ def classes() -> str:
         lines += [f"## {part}", ""]
         for kind, (when, remedy) in kinds.items():
             lines += [f"### {kind}", "", f"{when} **To do:** {remedy}", ""]
-            lines += ["```text", example(kind), "```", ""] if kind in EXAMPLES else []
+            lines += ["```text", OF_SPARK if kind == "WorkerPythonError" else example(kind), "```", ""]
     return "\n".join(lines)
 
 

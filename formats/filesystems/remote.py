@@ -179,7 +179,7 @@ def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
 
     With ``uncertain``, the file may have been written: then raise an UncertainOutcomeError unless access was denied.
     """
-    meaning = storage_error(error, path)
+    meaning = error if isinstance(error, SavepointError) else storage_error(error, path)
     kind = UncertainOutcomeError if uncertain and not isinstance(meaning, AccessDeniedError) else OutputError
     raise kind(
         "a file of the savepoint cannot be written",

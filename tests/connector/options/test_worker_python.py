@@ -17,6 +17,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint, SavepointError
 from pyspark_savepoint.options.own_python import SETTLED, VARIABLES, is_settled
+from tests.error_examples import OF_SPARK
 
 pytestmark = pytest.mark.slow("Spark with a Python that lacks the package")
 
@@ -107,7 +108,8 @@ def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> 
     assert f"Spark starts {other} for its tasks" in done.stderr
     assert f"set PYSPARK_PYTHON={sys.executable}" in done.stderr
     assert done.stdout.count("the Python that Spark starts does not") == 2, done.stdout
-    assert f"PYSPARK_PYTHON={sys.executable}" in done.stdout
+    told = done.stdout.replace(str(other), "/usr/bin/python3").replace(sys.executable, "/venv/bin/python")
+    assert OF_SPARK.replace("Python 3.11", f"Python {sys.version_info.major}.{sys.version_info.minor}") in told, told
 
 
 @pytest.mark.spark
