@@ -174,7 +174,9 @@ def _uncertain(_: Path) -> None:
 
 def _spill(folder: Path) -> None:
     """Nobody can make files in this folder of Linux."""
-    parts = [pa.table({"key": [*range(last, last - 500, -1)], "note": ["x" * 1000] * 500}) for last in (1999, 1499, 999)]
+    parts = [
+        pa.table({"key": [*range(last, last - 500, -1)], "note": ["x" * 1000] * 500}) for last in (1999, 1499, 999)
+    ]
     with patch.dict("os.environ", SPARK_LOCAL_DIRS="/sys"):
         new = pyspark_savepoint.create().with_operator(
             "accounts", pa.concat_tables(parts), sort_memory="1MB", parallelism=1

@@ -67,6 +67,8 @@ class Inspection(Family[S, R, T]):
         Example::
 
             sp.inspect.sizes("accounts").groupBy("state").sum("bytes").show()
+            totals = sp.inspect.sizes().groupBy("operator_uid", "state").sum("bytes")
+            totals.orderBy("sum(bytes)", ascending=False).show()  # the largest state first
 
         """
         return self._of("sizes", uid, options, state)

@@ -1,7 +1,7 @@
-"""Re-key of an operator: all of its entries, undecoded but for their keys, as one table of entries with new keys.
+"""Re-key of an operator: all of its entries become one table of entries with new keys. Only keys are decoded.
 
-New keys are the old ones cast to another type, what an expression or a function makes of them, or those that a table of
-pairs has. Before the operator is written, all pairs are sorted to find two keys that would become one.
+A new key is the old key in another type, the result of an expression or a function, or comes from a table of pairs.
+Before the operator is written, all pairs are sorted to find two keys that would become one.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class KeysStayApart:
 def rekeyed(engine: Engine, plan: OperatorPlan, keys: object, options: Mapping[str, Any]) -> OperatorPlan:
     """Return the operator with all keyed state, windows and timers under other keys; no job runs yet.
 
-    ``keys`` are an expression or function of column ``key``, or rows with ``key`` and ``new_key``; a mapping has an
-    expression or function for each state, of the columns of its rows; None: the key itself is converted to the type in
-    the options.
+    ``keys`` is an expression or a function of column ``key``, or rows with ``key`` and ``new_key``. A mapping has an
+    expression or a function for each state, which takes the columns of its rows. With None, the key is converted to
+    the type in the options.
     """
     plan = with_states(plan)
     _expect_keys(plan)
@@ -204,7 +204,7 @@ class _Moves:
     header: KeyedBackendHeader
 
     def by_rows(self, entries: Rows, keys: Mapping[Any, object]) -> OperatorPlan:
-        """Return the operator with a key of its own for each entry, which an expression makes of the state's rows."""
+        """Return the operator with new keys. An expression computes the key of each entry from the state's row."""
         numbers = {meta.name: number for number, meta in enumerate(self.header.states) if not is_timer(meta)}
         wrong = [name for name in keys if name not in numbers]
         if wrong or not keys:
@@ -241,7 +241,7 @@ class _Moves:
         return entries.mapped(decoder, decoder.schema)
 
     def computed(self, entries: Rows, keys: object) -> OperatorPlan:
-        """Return the operator with keys that an expression makes of the old ones, or with these in another type."""
+        """Return the operator with keys that an expression computes from the old keys, or keys in another type."""
         if self.old.opaque_parts():
             raise UndecodableStateError(
                 "the keys cannot be computed from the old ones, which only the job's own code can decode",
@@ -351,7 +351,8 @@ class _Moves:
     ) -> OperatorPlan:
         """Return the operator whose only keyed state are entries with new keys.
 
-        ``several``: a key may become several, and several one: two values of one place fail the write.
+        With ``several``, one key may become several keys, and several keys one. The write fails if two values have
+        one place.
         """
         new = encoder.key.key_serializer
         plan = self.plan

@@ -1,7 +1,7 @@
-"""Rows that have a column for each of several states: all states that can be are written by one edit.
+"""Rows with a column for each of several states. One edit writes as many of the states as possible.
 
-Edits one after the other would each describe the operator anew, and read its rows anew: their time would grow with the
-square of the number of states.
+Separate edits would each describe the operator and read its rows again. Their time would grow with the square of the
+number of states.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def add_states(
     *,
     updates: bool = False,
 ) -> OperatorPlan:
-    """Return the operator with states replaced, or added if it has none of the name: one, or a column for each.
+    """Return the operator with one or several states replaced, or added if they are new. Each state has a column.
 
-    ``updates``: all of them exist, and keys without a row keep what they have of them.
+    With ``updates``, all states exist already, and a key without a row keeps its values.
     """
     if isinstance(names, str):
         if updates:
@@ -137,7 +137,7 @@ def _columns_of(names: Sequence[str], rows: Rows) -> list[str]:
 def _by_edit(
     plan: OperatorPlan, names: Sequence[str], texts: Mapping[str, str]
 ) -> tuple[list[str], list[PlannedState], list[str]]:
-    """Return new states and states of the base, which are one edit each, and those that need one of their own."""
+    """Return new states and existing states, one edit for each group, and states that need their own edit."""
     existing = {state.name: state for state in plan.states or () if state.kind != TIMERS}
     python = python_names(plan)
     new: list[str] = []

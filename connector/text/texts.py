@@ -80,7 +80,7 @@ def writable(target: Path) -> Path:
 def replacing(target: Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield an empty file beside the target; rename it to the target at the end, remove it on failure.
 
-    Its name is new and by chance, so that no link or pipe can wait there in a folder of several users.
+    The file has a random name. In a shared folder nobody can put a link or a pipe there beforehand.
     """
     target = writable(target)
     pending = target.with_name(f".{secrets.token_hex(8)}.pending")

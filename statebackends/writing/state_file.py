@@ -1,7 +1,8 @@
 """State file of one subtask: written from sorted rows, and verified by reading it back.
 
-States that the operator keeps go into the same file: as undecoded entries, key group by key group, converted from any
-format to the canonical one. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
+The states that the operator keeps go into the same file. Their entries stay undecoded. They are converted from any
+format to the canonical one, key group by key group. Flink: ``FullSnapshotAsyncWriter``,
+``KeyGroupsSavepointStateHandle``.
 
 Entries of existing operators are merged with written rows. The key groups of the subtask are read from the existing
 files as bytes, some at a time; deleted keys are dropped, and the rest is written together with the rows. With another
@@ -171,7 +172,8 @@ def expect_written(
 ) -> None:
     """Read the file of a subtask back; raise CorruptStateError if it does not hold these states and all entries.
 
-    A store that has compared the bytes with their checksum needs no other proof; that it has the file is seen later.
+    A store that has compared the bytes with their checksum needs no other proof. A later step
+    checks that the file exists.
     """
     if staging.filesystem.verifies_uploads:
         return
@@ -359,7 +361,7 @@ class _Merge:
         self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
 
     def _large(self, new: range, deleted: Mapping[int, KeyNumbers]) -> None:
-        """Write more than fits into memory: half of the key groups after the other, or a single one through disk."""
+        """Write more than fits into memory: half of the key groups at a time, a single one through disk."""
         if len(new) == 1:
             self._by_sorting(self._chunks(new, deleted), self.rows.up_to(new.stop - 1))
             return

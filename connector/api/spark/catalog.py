@@ -227,7 +227,7 @@ def _end(given: Any) -> int | str | datetime:
 
 
 def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dict[str, Any]:
-    """Return the values of arguments that are given. Raise OptionError for one that only a row would tell."""
+    """Return the values of the given arguments. Raise OptionError unless each is a constant."""
     values = {}
     for argument, given in arguments.items():
         if given is None:

@@ -115,12 +115,12 @@ def starting_offsets(sp: Savepoint, uid: OperatorRef | None = None) -> str:
         uid: The source. None if the savepoint has one only.
 
     Returns:
-        Of Kafka the next offset of each partition, as Spark documents it: ``{"orders":{"0":23,"1":-2}}``, where -2 is
-        the earliest and -1 the latest offset. Spark needs all partitions of the topics. Of other connectors with
-        positions the next one of each part by its stream, with a warning: no option of Spark's own sources takes them,
-        but a streaming source of your own, or a condition, can. Of files the records that were read of each part that
-        is not finished, ``{"file:/in/a.txt":{"0000000004":21},"file:/in/b.txt":{}}``. ``{}`` is a file that a
-        continuous source has finished. A bounded source does not know those that it has finished.
+        For Kafka, the next offset of each partition, in Spark's form: ``{"orders":{"0":23,"1":-2}}``. -2 is the
+        earliest offset, -1 the latest. Spark needs all partitions of the topics. For a file source, the number of
+        records read of each split that is not finished: ``{"file:/in/a.txt":{"0000000004":21},"file:/in/b.txt":{}}``.
+        ``{}`` is a file that a continuous source has finished. A bounded source does not record its finished files.
+        For other connectors, the next position of each part of each stream, with a warning: Spark's own sources have
+        no option for it. Use it in a streaming source of your own, or in a condition.
 
     Raises:
         OperatorNotFoundError: If the snapshot has no such operator.

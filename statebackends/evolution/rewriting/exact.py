@@ -1,4 +1,4 @@
-"""Values of one logical type as those of another, without loss."""
+"""Convert values of one logical type to another without loss."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _expect_length(column: pa.Array, kind: LogicalType, name: str) -> None:
 
 
 def _timestamps(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
-    """Return times as those of another precision: as milliseconds, or with the nanoseconds beyond them."""
+    """Return times in another precision: milliseconds alone, or milliseconds and the nanoseconds within one."""
     if pa.types.is_timestamp(column.type):
         nanos = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
         numbers = np.asarray(nanos.fill_null(0), np.int64)
