@@ -491,8 +491,8 @@ class Edits(Face[R, T]):
         """
 
         def replaced(plan: OperatorPlan) -> OperatorPlan:
-            names = [state] if isinstance(state, str) else list(state)
             after = add_states(self._engine, plan, state, rows, options)
+            names = [state] if isinstance(state, str) else state
             return with_consent(self._engine, plan, after, names, replace_all=replace)
 
         return self._changed(uid, replaced)

@@ -115,7 +115,7 @@ def by_verb(base: Path, folder: Path, rows: pa.Table, uid: str, state: str, opti
     if savepoint.plan.find(uid) is None:
         return Path(str(savepoint.with_operator(uid, rows, **options).write(folder / "verb").path))
     options = {name: option for name, option in options.items() if name != "table"}
-    return Path(str(savepoint.with_state(uid, state, rows, **options).write(folder / "verb").path))
+    return Path(str(savepoint.with_state(uid, state, rows, replace=True, **options).write(folder / "verb").path))
 
 
 class RefusedError(Exception):
@@ -507,7 +507,7 @@ def test_an_overwrite_of_the_whole_operator_keeps_kinds_types_and_times_to_live(
 def test_a_removed_time_to_live_stays_removed(base: Path, tmp_path: Path) -> None:
     """Also if rows are given once more before the savepoint is written."""
     changed = pyspark_savepoint.open(base).with_state("op", "coupon", _rows("coupon"), ttl=False)
-    changed = changed.with_state("op", "coupon", _rows("coupon").slice(1))
+    changed = changed.with_state("op", "coupon", _rows("coupon").slice(1), replace=True)
     changed.write(tmp_path / "new")
     assert dict(registered(tmp_path / "new"))["coupon"] == ("VALUE", "STRING")
 

@@ -242,7 +242,7 @@ def test_edits_beside_such_subclasses_use_the_class_files(native: Path, tmp_path
     classes = str(native / "classes")
     sp = pyspark_savepoint.open(native / "savepoint", classes=classes)
     more = pa.table({"key": [3, 500], "later": [1, 2]})
-    edited = sp.rename_state("vehicles", "depot", "depots").with_state("vehicles", "later", more)
+    edited = sp.rename_state("vehicles", "depot", "depots").with_state("vehicles", "later", more, replace=True)
     edited = edited.remove_keys("vehicles", keys=[5]).with_max_parallelism(333)
     edited.write(tmp_path / "edited", portable=True)
     found = pyspark_savepoint.open(tmp_path / "edited", classes=classes)
