@@ -32,6 +32,7 @@ from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
 from pyspark_savepoint.text.texts import numbered
 
 BROADCAST = "BROADCAST"
+UPDATE = "update_state(...) changes the keys of the rows and keeps all others; "
 COUNT = pa.schema([("count", pa.int64())])
 
 
@@ -56,13 +57,14 @@ class KeysStay:
 
     def run(self, plan: OperatorPlan) -> None:
         """Raise OptionError if a key would lose the state because no row has it, and it is not removed either."""
-        given = [one for one in with_keys(plan) if (one.kind, one.origin) == (self.old.kind, self.old.origin)]
+        given = [
+            one for one in plan.of_kind(KEYED, OPERATOR) if (one.kind, one.origin) == (self.old.kind, self.old.origin)
+        ]
         if not given or given[0].from_input < 0:
             return
         rows = plan.inputs[given[0].from_input]
         if self.old.kind == OPERATOR:
-            before, now = self._broadcast(plan, rows)
-            gone, total = len(before - now), len(before)
+            gone, total = self._of_operator(plan, rows)
         else:
             places = self._places(plan)
             gone = self._count(places.without(_places_of(plan, rows), PLACE))
@@ -74,27 +76,36 @@ class KeysStay:
             f"{gone:,} of {numbered(total, *self._unit)} of state {name!r} would go: no row has them",
             operator=plan.label,
             state=name,
-            remedy="update_state(...) changes the keys of the rows and keeps all others; "
-            "with_state(..., replace=True) drops them",
+            remedy=("" if self._has_elements else UPDATE) + "with_state(..., replace=True) drops them",
         )
 
     @property
+    def _has_elements(self) -> bool:
+        """Whether the state has elements without keys, of which the rows must have as many."""
+        return self.old.kind == OPERATOR and self.old.meta.state_type != BROADCAST
+
+    @property
     def _unit(self) -> tuple[str, ...]:
+        if self._has_elements:
+            return ("element",)
         if self.old.kind == KEYED and self.old.meta.state_type == MAP:
             return "entry", "entries"
         return ("window",) if self.old.kind == KEYED and is_namespaced(self.old.meta) else ("key",)
 
-    def _broadcast(self, plan: OperatorPlan, given: StateInput) -> tuple[set[str], set[str]]:
-        """Return the keys of broadcast state, and those of the rows."""
+    def _of_operator(self, plan: OperatorPlan, given: StateInput) -> tuple[int, int]:
+        """Return how many keys of broadcast state, or elements of another state, would go, and how many there are."""
         base = plan.base
         assert base is not None
         options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
         options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
         read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
+        if self._has_elements:
+            before, now = self._count(read), self._count(given.rows)
+            return max(before - now, 0), before
         tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, given.rows)]
         kind = tables[0].schema.field(KEY).type
-        before, now = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
-        return before, now
+        before_keys, keys = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
+        return len(before_keys - keys), len(before_keys)
 
     def _places(self, plan: OperatorPlan) -> Rows:
         """Return the places of the entries of the base: state, key and window."""
@@ -102,8 +113,9 @@ class KeysStay:
         maps = tuple(map_namespaces([self.old.meta]).items())
         return entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0))).select(PLACE)
 
-    def _count(self, places: Rows) -> int:
-        return sum(row["count"] for row in places.mapped(Counted(), COUNT).collected())
+    @staticmethod
+    def _count(rows: Rows) -> int:
+        return sum(row["count"] for row in rows.mapped(Counted(), COUNT).collected())
 
 
 def _places_of(plan: OperatorPlan, given: StateInput) -> Rows:
@@ -126,10 +138,10 @@ def with_consent(
         replace_all: The caller lets keys go that no row has.
 
     """
-    written = {state.name for state in with_keys(after) if state.from_input >= 0}
+    written = {state.name for state in after.of_kind(KEYED, OPERATOR) if state.from_input >= 0}
     replaced = [
         state
-        for state in with_keys(with_states(before))
+        for state in with_states(before).of_kind(KEYED, OPERATOR)
         if state.from_input < 0 and state.name in written and {state.name, shown_name(state.name)} & set(states)
     ]
     if not replace_all:
@@ -141,9 +153,3 @@ def with_consent(
         if not (isinstance(one, KeysStay) and {one.old.name, shown_name(one.old.name)} & names)
     ]
     return replace(after, checks=tuple(kept))
-
-
-def with_keys(plan: OperatorPlan) -> list[PlannedState]:
-    """Return the states of an operator that have keys. Elements of list and union state have none."""
-    states = plan.of_kind(KEYED, OPERATOR)
-    return [state for state in states if state.kind == KEYED or state.meta.state_type == BROADCAST]
