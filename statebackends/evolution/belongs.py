@@ -40,7 +40,8 @@ def notes_of_over(shapes: Shapes, savepoint: Snapshot, new: Plan) -> Iterator[st
         has = any("TTL<" in (state.text or state.serializer.flink_type) for state in states)
         if has:
             yield f"the state of {uid} has a time to live, which no plan says: the new job needs table.exec.state.ttl"
-        elif expires and states:
+        elif states and (expires or not new.is_since(2, 0)):
+            # A plan that has OVER alone does not say whether the job sets it.
             yield f"the state of {uid} has no time to live: Flink 1 does not restore it with table.exec.state.ttl"
 
 

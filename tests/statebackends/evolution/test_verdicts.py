@@ -278,3 +278,15 @@ def test_the_time_to_live_of_a_plan_that_does_not_say_it_is_that_of_the_savepoin
     states = [state for one in found.operators for state in one.states if state.new is not None]
     assert states
     assert all(state.new and state.new.ttl for state in states)
+
+
+def test_over_of_flink_1_is_not_restored_with_a_time_to_live_that_begins(tmp_path: Path) -> None:
+    """No plan says how long the state of OVER lives, so that a sentence says what the job must not set."""
+    folder = changes() / "2.3.0/over-unbounded"
+    text = (folder / "new.json").read_text("utf-8")
+    assert '"2.3"' in text
+    (tmp_path / "new.json").write_text(text.replace('"2.3"', '"1.20"', 1), "utf-8")
+    plans = folder / "old.json", tmp_path / "new.json"
+    found = evolution_of(*plans, check_options(fill="initial"), Snapshot.open(str(folder / "before")))
+    (sentence,) = [one for one in found.warnings if "over-aggregate" in one]
+    assert "Flink 1 does not restore it with table.exec.state.ttl" in sentence
