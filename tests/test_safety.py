@@ -93,11 +93,12 @@ PLUG_INS = {
 ASKED_FOR = {"connector/options/options.py"}
 ENTRY_POINTS = "formats/plug_ins.py"
 #: Where all errors are caught: to print them and end with an exit code, to raise a plainer one, or the same, on, and to
-#: send them to the process that raises them.
+#: send them to the process, or to the thread, that raises them.
 EVERY_ERROR = {
     "connector/command_line/main.py",
     "connector/engines/migrating.py",
     "connector/options/worker_python.py",
+    "formats/io/one_verb.py",
 }
 
 
