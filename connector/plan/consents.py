@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    OptionError,
+    UndecodableStateError,
+)
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import gathered
 from pyspark_savepoint.plan.keyed_edits import MAP, READ_OPTIONS, base_entries, with_states, without_deleted
@@ -62,13 +66,7 @@ class KeysStay:
         ]
         if not given or given[0].from_input < 0:
             return
-        rows = plan.inputs[given[0].from_input]
-        if self.old.kind == OPERATOR:
-            gone, total = self._of_operator(plan, rows)
-        else:
-            places = self._places(plan)
-            gone = self._count(places.without(_places_of(plan, rows), PLACE))
-            total = self._count(places) if gone else 0
+        gone, total = self._counts(plan, plan.inputs[given[0].from_input])
         if not gone:
             return
         name = shown_name(self.old.name)
@@ -78,6 +76,14 @@ class KeysStay:
             state=name,
             remedy=("" if self._has_elements else UPDATE) + "with_state(..., replace=True) drops them",
         )
+
+    def _counts(self, plan: OperatorPlan, given: StateInput) -> tuple[int, int]:
+        """Return how many keys, windows or elements would go, and how many there are, as far as any would go."""
+        if self.old.kind == OPERATOR:
+            return self._of_operator(plan, given)
+        places = self._places(plan)
+        gone = self._count(places.without(_places_of(plan, given), PLACE))
+        return gone, self._count(places) if gone else 0
 
     @property
     def _has_elements(self) -> bool:
@@ -99,10 +105,14 @@ class KeysStay:
         options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
         options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
         read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
-        if self._has_elements:
-            before, now = self._count(read), self._count(given.rows)
-            return max(before - now, 0), before
-        tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, given.rows)]
+        try:
+            if self._has_elements:
+                before, now = self._count(read), self._count(given.rows)
+                return max(before - now, 0), before
+            tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, given.rows)]
+        except (CorruptStateError, UndecodableStateError) as error:
+            error.facts["remedy"] = "with_state(..., replace=True) replaces the state without reading it"
+            raise
         kind = tables[0].schema.field(KEY).type
         before_keys, keys = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
         return len(before_keys - keys), len(before_keys)

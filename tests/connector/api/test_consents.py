@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
-from pyspark_savepoint.errors import OptionError
+from pyspark_savepoint.errors import CorruptStateError, OptionError
 from tests.data import unpacked
 
 if TYPE_CHECKING:
@@ -87,6 +88,17 @@ def test_other_key_groups_and_backends(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=f"1 of {rows.num_rows} keys of state 'count' would go"):
         some.write(tmp_path / "refused")
     base.with_state("names", "count", rows).with_max_parallelism(512).write(tmp_path / "whole")
+
+
+def test_a_damaged_state_is_replaced_without_reading_it(tmp_path: Path) -> None:
+    rows = pyspark_savepoint.open(SHOP).operator_state("currency-converter", "rates").to_arrow()
+    metadata = shutil.copytree(SHOP, tmp_path / "damaged") / "_metadata"
+    metadata.write_bytes(metadata.read_bytes().replace(b"\x04CHF", b"\xffCHF", 1))
+    base = pyspark_savepoint.open(tmp_path / "damaged")
+    with pytest.raises(CorruptStateError, match=r"replace=True\) replaces the state without reading it"):
+        base.with_state("currency-converter", "rates", rows).write(tmp_path / "refused")
+    written = base.with_state("currency-converter", "rates", rows, replace=True).write(tmp_path / "mended")
+    assert written.operator_state("currency-converter", "rates").to_arrow().equals(rows)
 
 
 def test_with_spark(spark: SparkSession, tmp_path: Path) -> None:
