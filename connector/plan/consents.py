@@ -17,8 +17,16 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import gathered
-from pyspark_savepoint.plan.keyed_edits import MAP, READ_OPTIONS, base_entries, with_states, without_deleted
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.plan.keyed_edits import MAP, READ_OPTIONS, all_rows, base_entries, with_states, without_deleted
+from pyspark_savepoint.plan.operator_plan import (
+    KEYED,
+    OPERATOR,
+    EarlierCheck,
+    OperatorPlan,
+    PlanCheck,
+    PlannedState,
+    StateInput,
+)
 from pyspark_savepoint.statebackends.python.python_state import shown_name
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES, map_namespaces
@@ -66,7 +74,7 @@ class KeysStay:
         ]
         if not given or given[0].from_input < 0:
             return
-        gone, total = self._counts(plan, plan.inputs[given[0].from_input])
+        gone, total = self._counts(plan, [plan.inputs[number] for number in given[0].inputs])
         if not gone:
             return
         name = shown_name(self.old.name)
@@ -77,12 +85,12 @@ class KeysStay:
             remedy=("" if self._has_elements else UPDATE) + "with_state(..., replace=True) drops them",
         )
 
-    def _counts(self, plan: OperatorPlan, given: StateInput) -> tuple[int, int]:
+    def _counts(self, plan: OperatorPlan, given: Sequence[StateInput]) -> tuple[int, int]:
         """Return how many keys, windows or elements would go, and how many there are, as far as any would go."""
         if self.old.kind == OPERATOR:
             return self._of_operator(plan, given)
         places = self._places(plan)
-        gone = self._count(places.without(_places_of(plan, given), PLACE))
+        gone = self._count(places.without(all_rows([_places_of(plan, one) for one in given]), PLACE))
         return gone, self._count(places) if gone else 0
 
     @property
@@ -98,7 +106,7 @@ class KeysStay:
             return "entry", "entries"
         return ("window",) if self.old.kind == KEYED and is_namespaced(self.old.meta) else ("key",)
 
-    def _of_operator(self, plan: OperatorPlan, given: StateInput) -> tuple[int, int]:
+    def _of_operator(self, plan: OperatorPlan, given: Sequence[StateInput]) -> tuple[int, int]:
         """Return how many keys of broadcast state, or elements of another state, would go, and how many there are."""
         base = plan.base
         assert base is not None
@@ -107,15 +115,15 @@ class KeysStay:
         read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
         try:
             if self._has_elements:
-                before, now = self._count(read), self._count(given.rows)
+                before, now = self._count(read), sum(self._count(one.rows) for one in given)
                 return max(before - now, 0), before
-            tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, given.rows)]
+            tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, *(one.rows for one in given))]
         except (CorruptStateError, UndecodableStateError) as error:
             error.facts["remedy"] = "with_state(..., replace=True) replaces the state without reading it"
             raise
         kind = tables[0].schema.field(KEY).type
-        before_keys, keys = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
-        return len(before_keys - keys), len(before_keys)
+        there, *keys = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
+        return len(there.difference(*keys)), len(there)
 
     def _places(self, plan: OperatorPlan) -> Rows:
         """Return the places of the entries of the base: state, key and window."""
@@ -158,8 +166,12 @@ def with_consent(
         return replace(after, checks=(*after.checks, *(KeysStay(engine, state) for state in replaced)))
     names = set(states)
     kept = [
-        one
-        for one in after.checks
-        if not (isinstance(one, KeysStay) and {one.old.name, shown_name(one.old.name)} & names)
+        one for one in after.checks if not ((asked := _asked(one)) and {asked.name, shown_name(asked.name)} & names)
     ]
     return replace(after, checks=tuple(kept))
+
+
+def _asked(check: PlanCheck) -> PlannedState | None:
+    """Return the state whose keys a check compares; None of another check."""
+    inner = check.check if isinstance(check, EarlierCheck) else check
+    return inner.old if isinstance(inner, KeysStay) else None

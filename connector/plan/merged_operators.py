@@ -73,7 +73,7 @@ def merged_operator(engine: Engine, source: OperatorPlan, into: OperatorPlan) ->
         inputs=(*into.inputs, state_input),
         key_serializer=header.key_serializer,
         edited=into.edited | {KEYED, TIMERS},
-        checks=(*into.checks, *source.checks),
+        checks=(*into.earlier_checks, *source.earlier_checks),
     )
 
 

@@ -117,6 +117,23 @@ class PlanCheck(Protocol):
 
 
 @dataclass(frozen=True)
+class EarlierCheck:
+    """Check of an operator as it was planned before its entries were written anew: with other keys, or merged."""
+
+    check: PlanCheck
+    plan: OperatorPlan
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether writing the operator finds all that the check would find."""
+        return self.check.is_implied
+
+    def run(self, _: OperatorPlan) -> None:
+        """Raise a SavepointError if the operator could not be written as it was planned."""
+        self.check.run(self.plan)
+
+
+@dataclass(frozen=True)
 class PlannedState:
     """One state of the planned operator, and its source: state ``origin`` of the base, or of ``inputs[from_input]``.
 
@@ -241,6 +258,11 @@ class OperatorPlan:
         return replace(meta, serializers={role: self.of_new_class(one) for role, one in meta.serializers.items()})
 
     # -- changes ---------------------------------------------------------------------------------------------
+
+    @property
+    def earlier_checks(self) -> tuple[PlanCheck, ...]:
+        """The checks, of the operator as it is planned now: for another plan, whose entries are written anew."""
+        return tuple(one if isinstance(one, EarlierCheck) else EarlierCheck(one, self) for one in self.checks)
 
     def with_input(
         self, state_input: StateInput, states: Iterable[PlannedState], replaces: bool, *, updates: bool = False

@@ -373,7 +373,7 @@ class _Moves:
             deletions=(),
             key_hashes=None,
             edited=plan.edited | {KEYED, TIMERS},
-            checks=(*plan.checks, *checks, *(() if several else (apart,))),
+            checks=(*plan.earlier_checks, *checks, *(() if several else (apart,))),
         )
 
 

@@ -90,6 +90,22 @@ def test_other_key_groups_and_backends(tmp_path: Path) -> None:
     base.with_state("names", "count", rows).with_max_parallelism(512).write(tmp_path / "whole")
 
 
+def test_other_keys_and_operators_that_are_merged(tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(SHOP)
+    rows = base.keyed_state("accounts", "total").to_arrow()
+    few, whole = (base.with_state("accounts", "total", one) for one in (rows.slice(0, 2), rows))
+    copied = whole.copy_operator("accounts", "copied").remove_keys("copied", rows.column("key").to_pylist())
+    merged = copied.merge_operator("copied", into="accounts").write(tmp_path / "merged")
+    assert merged.keyed_state("accounts", "total").to_arrow().num_rows == 200
+    rekeyed = whole.rekey("accounts", types={"key": "STRING"}).write(tmp_path / "rekeyed")
+    assert rekeyed.keyed_state("accounts", "total").to_arrow().num_rows == 200
+    for one in (few.rekey("accounts", types={"key": "STRING"}), few):
+        with pytest.raises(OptionError, match="198 of 200 keys of state 'total' would go"):
+            one.write(tmp_path / "refused")
+    updated = few.update_state("accounts", "total", rows.slice(2)).write(tmp_path / "updated")
+    assert updated.keyed_state("accounts", "total").to_arrow().num_rows == 200
+
+
 def test_a_damaged_state_is_replaced_without_reading_it(tmp_path: Path) -> None:
     rows = pyspark_savepoint.open(SHOP).operator_state("currency-converter", "rates").to_arrow()
     metadata = shutil.copytree(SHOP, tmp_path / "damaged") / "_metadata"
