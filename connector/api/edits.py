@@ -472,7 +472,7 @@ class Edits(Face[R, T]):
             rows: The key and the state as they are read. The state's column has its name, or is the only one beside the
                 key. Several states have a column each, which is NULL where a key has no such state.
             replace: Keys that no row has lose the state. The write does not compare the keys, which saves a pass over
-                the state and the rows.
+                the state and the rows. Rows that can be read once, such as a RecordBatchReader, need it.
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
         Returns:

@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, with_states
+from pyspark_savepoint.plan.keyed_edits import read_options, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
@@ -79,7 +79,7 @@ class CatchUp:
         names = [state.name for state in with_states(operator).of_kind(KEYED)]
         if not names:
             return None
-        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options = read_options(base)
         options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
         shown = column_names(names, namespaced=False)
         shapes = tuple((one, shown.get(one.name, "")) for one in result.operator.states)

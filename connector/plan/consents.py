@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import gathered
-from pyspark_savepoint.plan.keyed_edits import MAP, READ_OPTIONS, all_rows, base_entries, with_states, without_deleted
+from pyspark_savepoint.plan.keyed_edits import MAP, all_rows, base_entries, read_options, with_states, without_deleted
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -110,7 +110,7 @@ class KeysStay:
         """Return how many keys of broadcast state, or elements of another state, would go, and how many there are."""
         base = plan.base
         assert base is not None
-        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options = read_options(base)
         options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
         read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
         try:

@@ -21,7 +21,7 @@ from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.backfills import Given, with_own_names
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import Joining, gathered
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, rehashed, with_states
+from pyspark_savepoint.plan.keyed_edits import read_options, rehashed, with_states
 from pyspark_savepoint.plan.made_rows import no_rows
 from pyspark_savepoint.plan.made_states import Emitting, MadeStates, planned_state
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
@@ -231,7 +231,7 @@ class EvolvedOperator:
         """Return the options that read a table of the operator in the base."""
         base = self.plan.base
         assert base is not None
-        options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        options = read_options(base)
         options |= {"path": base.path, "uidHash": base.operator.operator_id.hex}
         return options | {"table": table, "timestamps": "raw"}
 
@@ -574,7 +574,7 @@ class EvolvedSavepoint:
         else:
             base = operator.base
             assert base is not None
-            options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+            options = read_options(base)
             options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "timestamps": "raw"}
             rows = self.engine.read(options | {"table": KEYED_STATE})
             names = [state.origin for state in operator.of_kind(KEYED)]

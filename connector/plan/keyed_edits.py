@@ -210,11 +210,12 @@ def decode_options(plan: OperatorPlan) -> DecodeOptions:
     """Return the options that read an operator's keys as they are, with the Kryo of the release that wrote them."""
     if plan.base is None:
         return PLAIN
-    request = SavepointReadOptions.parse({**_read_options(plan.base), "path": plan.base.path}).request()
+    request = SavepointReadOptions.parse({**read_options(plan.base), "path": plan.base.path}).request()
     return replace(PLAIN, kryo=request.of_version(plan.base.snapshot.metadata.version).decode.kryo)
 
 
-def _read_options(base: Base) -> dict[str, str]:
+def read_options(base: Base) -> dict[str, str]:
+    """Return the options that determine how the bytes of a base are found and read."""
     return {name: text for name, text in base.options.items() if name in READ_OPTIONS}
 
 
@@ -524,7 +525,7 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
         lost_key_groups=base.lost.key_groups,
         lost_files=base.lost.files,
     )
-    return _read_options(base) | {
+    return read_options(base) | {
         "path": base.path,
         "uidHash": base.operator.operator_id.hex,
         "plan": read_plan(wanted),

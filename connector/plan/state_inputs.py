@@ -16,7 +16,7 @@ from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.added_rows import AddedTable, planned, with_numbers
 from pyspark_savepoint.plan.engine import Engine, Rows, SessionLookup
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS, python_name, with_states, with_stored_values
+from pyspark_savepoint.plan.keyed_edits import python_name, read_options, with_states, with_stored_values
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -281,7 +281,7 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
         )
     assert plan.base is not None, "the state was read from there"
     base = plan.base
-    options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+    options = read_options(base)
     options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "table": "keyed_state"}
     options |= {"state": state.origin}
     window = rows.schema.field(WINDOW_COLUMN).type

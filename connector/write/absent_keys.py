@@ -10,7 +10,7 @@ from typing import Any
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, StateNotFoundError
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS
+from pyspark_savepoint.plan.keyed_edits import read_options
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
@@ -37,7 +37,7 @@ def warn_of_absent_keys(plan: OperatorPlan, keys: Collection[Any]) -> None:
     every = len(left)
     # What cannot be read is an error where the savepoint is written.
     with suppress(SavepointError):
-        own = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+        own = read_options(base)
         own |= {"path": base.snapshot.path, "uidHash": base.operator.operator_id.hex, **to_options({"keys": left})}
         for name in KEYED_TABLES:
             try:

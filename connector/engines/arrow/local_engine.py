@@ -629,7 +629,8 @@ def _once(reader: pa.RecordBatchReader) -> Part:
         if used:
             raise OptionError(
                 "the rows of a RecordBatchReader were read already",
-                remedy="give a pyarrow.Table, or a new reader to each savepoint that is written",
+                remedy="give a pyarrow.Table, or a new reader to each savepoint that is written; "
+                "with_state compares keys, and reads them twice unless replace=True",
             )
         used.append(True)
         return iter(reader)

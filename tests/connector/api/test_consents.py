@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -104,6 +105,16 @@ def test_other_keys_and_operators_that_are_merged(tmp_path: Path) -> None:
             one.write(tmp_path / "refused")
     updated = few.update_state("accounts", "total", rows.slice(2)).write(tmp_path / "updated")
     assert updated.keyed_state("accounts", "total").to_arrow().num_rows == 200
+
+
+def test_rows_that_can_be_read_once(tmp_path: Path) -> None:
+    base = pyspark_savepoint.open(SHOP)
+    rows = base.keyed_state("accounts", "total").to_arrow()
+    once = [pa.RecordBatchReader.from_batches(rows.schema, iter(rows.to_batches())) for _ in range(2)]
+    with pytest.raises(OptionError, match="reads them twice unless replace=True"):
+        base.with_state("accounts", "total", once[0]).write(tmp_path / "refused")
+    written = base.with_state("accounts", "total", once[1], replace=True).write(tmp_path / "replaced")
+    assert written.keyed_state("accounts", "total").to_arrow().num_rows == 200
 
 
 def test_a_damaged_state_is_replaced_without_reading_it(tmp_path: Path) -> None:
