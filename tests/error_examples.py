@@ -238,7 +238,7 @@ CLASSES: dict[str, dict[str, tuple[str, str]]] = {
     "Snapshots": {
         "CorruptStateError": (
             "Bytes do not match the format: cut, damaged, or unknown.",
-            "Copy the file again. `verify` finds all damage. `salvage` keeps the rest.",
+            "Copy the file again. [Check and salvage](check-and-salvage.md) shows how.",
         ),
         "StateFileNotFoundError": (
             "A file of the snapshot is missing.",

@@ -43,7 +43,7 @@ MODULES = {
     f"{API}.timers": ("FiringTimers", "Timers", "check_time", "millis", "now_millis"),
     f"{API}.windows": ("window_start",),
     f"{API}.state_descriptors": ("DefaultValueState", "serializer_of", "with_default"),
-    f"{PACKAGE}.api.inspection": ("one_row_per_error",),
+    f"{PACKAGE}.api.inspection": ("one_row_per_error", "sizes_by"),
     f"{PACKAGE}.api.jobs": (),
     f"{PACKAGE}.api.sinks": (),
     f"{PACKAGE}.api.sources": (),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,10 @@ ORDER = ("operator_uid", "operator_uid_hash", "table", "state")
 MOST_SNAPSHOTS = 50
 #: The status of a verification, the worst first.
 STATUSES = ("error", "warning")
+By = Literal["state", "subtask", "key-group"]
+#: What tells apart the rows of sizes, beside the state.
+GROUPING: Mapping[str, tuple[str, ...]] = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}
+AMOUNTS = ("entries", "bytes", "largest")
 Tabular = Callable[[pa.Table], pa.Table]
 
 
@@ -53,25 +57,40 @@ class Inspection(Family[S, R, T]):
 
     _called = "sp.inspect"
 
-    def sizes(self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]) -> T:
-        """Return the entries and bytes of every state in every key group. No value is decoded.
+    def sizes(
+        self,
+        uid: OperatorRef | None = None,
+        state: Names | None = None,
+        *,
+        by: By = "state",
+        **options: Unpack[TableOptions],
+    ) -> T:
+        """Return the entries and bytes of every state, the largest first. No value is decoded.
 
         Args:
             uid: The operator. None for all operators.
             state: The name of a state, or a list of several, of the operator. By default all.
+            by: What has a row: a ``state``, each ``subtask`` of a state, or each ``key-group`` of a state.
             **options: Options of a read.
 
         Returns:
-            One row per state and key group: kind, subtask, entries, bytes, largest entry.
+            One row per state, with subtask and key group if asked for: kind, entries, bytes, largest entry.
+
+        Raises:
+            OptionError: If ``by`` is none of these.
 
         Example::
 
-            sp.inspect.sizes("accounts").groupBy("state").sum("bytes").show()
-            totals = sp.inspect.sizes().groupBy("operator_uid", "state").sum("bytes")
-            totals.orderBy("sum(bytes)", ascending=False).show()  # the largest state first
+            sp.inspect.sizes().show()  # the largest state first. Without Spark: .to_pandas()
+            sp.inspect.sizes("accounts", by="subtask").show()
 
         """
-        return self._of("sizes", uid, options, state)
+        if by not in GROUPING:
+            raise OptionError("argument 'by' is not known", expected=f"one of {', '.join(GROUPING)}", found=repr(by))
+        table = self._of("sizes", uid, options, state)
+        schema = self._engine.schema(table)
+        columns = [*STATE, "kind", *GROUPING[by], *AMOUNTS, "note"]
+        return self._summed(table, lambda rows: sizes_by(rows, by), pa.schema([schema.field(name) for name in columns]))
 
     def heaviest_keys(
         self, uid: OperatorRef | None = None, state: Names | None = None, **options: Unpack[TableOptions]
@@ -334,6 +353,17 @@ def _sorted(table: pa.Table, keys: Sequence[tuple[str, str]]) -> pa.Table:
         columns |= {is_set: table.column(name).is_valid(), name: table.column(name)}
         order += [(is_set, direction), (name, direction)]
     return table.take(pc.sort_indices(pa.table(columns), sort_keys=order))
+
+
+def sizes_by(table: pa.Table, by: str) -> pa.Table:
+    """Return the table ``sizes`` added up, the largest first. What cannot be read has its reason in ``note``."""
+    same = [*STATE, "kind", *GROUPING[by], "note"]
+    sums = [(name, "max" if name == "largest" else "sum") for name in AMOUNTS]
+    grouped = table.group_by(same, use_threads=False).aggregate(sums)
+    names = {f"{name}_{function}": name for name, function in sums}
+    grouped = grouped.rename_columns([names.get(name, name) for name in grouped.column_names])
+    places = [(name, "ascending") for name in (*ORDER, *GROUPING[by])]
+    return _sorted(grouped, [("bytes", "descending"), *places])
 
 
 def _heaviest(table: pa.Table, top: int) -> pa.Table:

@@ -120,7 +120,9 @@ def _best(words: Sequence[str], entries: Sequence[Entry], most: int) -> list[Ent
 
 def _alike(word: str, own: str) -> bool:
     """Return whether a word that is asked for is another one, or begins it, or begins with it, or means the same."""
-    if own == word or (len(word) > 2 and own.startswith(word)) or (len(own) > 3 and word.startswith(own)):
+    if own == word or (len(word) > 2 and own.startswith(word)):
+        return True
+    if 3 < len(own) > len(word) - 5 and word.startswith(own):  # and databricks is not about data
         return True
     return any(word in group and own in group for group in SAME)
 
@@ -147,7 +149,7 @@ def _pages() -> Iterator[Entry]:
         if page != PAGE:
             text = page.read_text("utf-8")
             title = text.partition("\n")[0].lstrip("# ")
-            yield _entry((f"Page: {title} (guide/{page.name})",), {"page": page.name, "title": title}, title, text)
+            yield _entry((f"Page: {title}", f"  {page}"), {"page": page.name, "title": title}, title, text)
 
 
 def _entry(lines: tuple[str, ...], record: dict[str, str], title: str, text: str) -> Entry:

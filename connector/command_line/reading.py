@@ -318,20 +318,13 @@ def key_of_text(text: str, kind: pa.DataType) -> Any:
 
 def sizes(arguments: Sizes, output: Output) -> int:
     """Show the sizes of states, added up over key groups."""
+    from pyspark_savepoint.api.inspection import AMOUNTS, GROUPING, sizes_by
+
     table = table_of(arguments, output, table="sizes", **operator_options(arguments.uid))
-    grouping = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}[arguments.by]
-    total: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in table.rows():
-        names = (*OF_STATE, "operator_name", "kind", *grouping)
-        key = tuple(row[name] for name in (*names, "note"))
-        sums = total.setdefault(key, {name: row[name] for name in names} | {"entries": 0, "bytes": 0, "largest": 0})
-        sums["entries"] += row["entries"] or 0
-        sums["bytes"] += row["bytes"] or 0
-        sums["largest"] = max(sums["largest"], row["largest"] or 0)
-        sums["note"] = row["note"]
-    columns = ("operator", "table", "state", "kind", *grouping, "entries", "bytes", "largest", "note")
-    output.table(columns, (_named(row) for row in sorted(total.values(), key=lambda row: -row["bytes"])))
-    output.say(f"in all {readable_size(sum(row['bytes'] for row in total.values()))}")
+    rows = sizes_by(table.to_arrow(), arguments.by).to_pylist()
+    columns = ("operator", "table", "state", "kind", *GROUPING[arguments.by], *AMOUNTS, "note")
+    output.table(columns, map(_named, rows))
+    output.say(f"in all {readable_size(sum(row['bytes'] or 0 for row in rows))}")
     return DONE
 
 

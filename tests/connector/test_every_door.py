@@ -27,6 +27,7 @@ from pyspark.sql.udtf import AnalyzeArgument
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
+from pyspark_savepoint.api.inspection import By
 from pyspark_savepoint.api.spark.catalog import ChangesFunction, analyzed, rows_of
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
@@ -637,17 +638,18 @@ def test_the_job_that_took_a_savepoint_restores_it(capsys: pytest.CaptureFixture
 def test_sizes_are_the_same_everywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """By the API, the command, metrics, the numbers of doctor, and the page."""
     savepoint = pyspark_savepoint.open(SHOP)
-    sizes: dict[tuple[str, str, str], list[int]] = {}
-    for row in savepoint.inspect.sizes().rows():
-        if row["note"] is None:
-            numbers = sizes.setdefault((row["operator_uid"], row["table"], row["state"] or ""), [0, 0, 0])
-            numbers[:] = [numbers[0] + row["entries"], numbers[1] + row["bytes"], max(numbers[2], row["largest"])]
-    assert len(sizes) > 10
-    names = ("entries", "bytes", "largest")
-    records = [row for row in said(capsys, "sizes", SHOP, "--json").records if row["note"] is None]
-    assert sizes == {
-        (row["operator_uid"], row["table"], row["state"] or ""): [row[name] for name in names] for row in records
+    grouping: dict[By, tuple[str, ...]] = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}
+    for by, more in grouping.items():
+        rows = list(savepoint.inspect.sizes(by=by).rows())
+        records = said(capsys, "sizes", SHOP, "--by", by, "--json").records
+        names = ("operator_uid", "table", "state", *more, "entries", "bytes", "largest", "note")
+        assert [[row[name] for name in names] for row in rows] == [[row[name] for name in names] for row in records]
+        assert sum(row["bytes"] for row in rows) == sum(row["bytes"] for row in savepoint.table("sizes").rows())
+    sizes = {
+        (row["operator_uid"], row["table"], row["state"] or ""): [row["entries"], row["bytes"], row["largest"]]
+        for row in savepoint.inspect.sizes().rows()
     }
+    assert len(sizes) > 10
     metrics = parsed(said(capsys, "metrics", SHOP).out)
     for place, name in enumerate(("state_entries", "state_bytes", "state_largest_entry_bytes")):
         assert metrics[PREFIX + name] == {labels: numbers[place] for labels, numbers in sizes.items()}

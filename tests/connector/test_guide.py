@@ -36,6 +36,8 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     history = corpus / "history" / "2.3.0-hashmap" / "checkpoints"
     checkpoints = tmp_path / "checkpoints"
     shutil.copytree(history, checkpoints)
+    damaged = Path(shutil.copytree(shop, tmp_path / "damaged"))
+    max(damaged.iterdir(), key=lambda file: file.stat().st_size * (file.name != "_metadata")).unlink()
     changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
     for plan in ("old.json", "new.json"):
         shutil.copy(changed / plan, tmp_path / plan)
@@ -43,6 +45,7 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     return {
         "/savepoints/shop-sql": changed / "before",
         "/savepoints/savepoint-2f1a3c": shop,
+        "/savepoints/damaged": damaged,
         "/savepoints/orders": next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")),
         "/checkpoints/7d2e": checkpoints,
         "/savepoints": tmp_path / "savepoints",

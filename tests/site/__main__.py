@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import posixpath
 import shutil
 import sys
@@ -15,7 +16,7 @@ from sphinx.cmd.build import build_main
 
 import pyspark_savepoint
 from tests.site.markdown import Document
-from tests.site.pages import CHAPTERS, FIRST, Names, Page, Section, pages
+from tests.site.pages import CHAPTERS, FIRST, Names, Page, Section, pages, worth
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,6 +80,8 @@ class Site:
         shutil.copy(Path(__file__).parent / "conf.py", self.folder)
         (self.folder / "static").mkdir()
         shutil.copy(Path(__file__).parent / "site.css", self.folder / "static")
+        order = (Path(__file__).parent / "search.js").read_text("utf-8")
+        (self.folder / "search.js").write_text(f"const WORTH = {json.dumps(worth())};\n{order}", "utf-8")
         for page in pages():
             self._write(page.name, self._lines(page))
         for notebook in self.notebooks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sphinx.util.nodes import make_refnode
@@ -15,6 +16,7 @@ html_theme = "furo"
 html_title = "pyspark-savepoint"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).parent / "search.js")
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"

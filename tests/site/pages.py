@@ -28,6 +28,7 @@ GUIDE = (
     "rewind-a-source",
     "compare-and-follow",
     "erase-a-person",
+    "check-and-salvage",
     "check-in-ci",
     "flink-1-to-2",
     "change-a-sql-job",
@@ -390,3 +391,8 @@ INTRODUCTIONS = (CONNECTOR, FORMATS, FUNCTIONS)
 def pages() -> tuple[Page, ...]:
     """All pages but those of notebooks."""
     return (FIRST, *(page for chapter in CHAPTERS for page in chapter.pages))
+
+
+def worth() -> dict[str, int]:
+    """What a page is worth in a search, beside the words that it has: tasks come first, and the background last."""
+    return {page.name: -6 for page in BACKGROUND.pages} | dict.fromkeys(GUIDE, 6) | {"answers": 5}

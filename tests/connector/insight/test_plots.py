@@ -57,7 +57,7 @@ def test_sizes(shop: LocalSavepoint, tmp_path: Path) -> None:
 def test_skew(shop: LocalSavepoint, tmp_path: Path) -> None:
     left, right = drawn(shop.inspect.plot.skew(), tmp_path).axes
     groups: dict[int, int] = {}
-    for row in shop.inspect.sizes("accounts").rows():
+    for row in shop.inspect.sizes("accounts", by="key-group").rows():
         groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
     assert sorted(heights(left)) == sorted(groups.values())
     halves = [sum(size for group, size in groups.items() if group // 64 == half) for half in (0, 1)]

@@ -133,7 +133,7 @@ def test_which_state_grows(pages: Pages) -> None:
 
 def test_which_key_group_and_which_subtask_is_heavy_and_at_other_parallelisms(pages: Pages) -> None:
     groups: Counter[int] = Counter()
-    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts").rows():
+    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts", by="key-group").rows():
         groups[row["key_group"]] += row["bytes"]
     ((worst, most),) = groups.most_common(1)
     seen = pages.of_shop("Key groups and subtasks")

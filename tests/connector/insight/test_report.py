@@ -104,7 +104,7 @@ def test_sections_and_numbers(of_shop: Path) -> None:
     assert sizes["accounts", "total"][4] == f"{sum(row['entries'] for row in rows):,}"
     skew = next(row for row in page.rows["skew-1"] if row and row[0] == "accounts")
     groups: dict[int, int] = {}
-    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts").rows():
+    for row in pyspark_savepoint.open(SHOP).inspect.sizes("accounts", by="key-group").rows():
         groups[row["key_group"]] = groups.get(row["key_group"], 0) + row["bytes"]
     assert skew[2] == f"{max(groups.values()) * len(groups) / sum(groups.values()):.2f}"
     assert len(page.rows["types-1"]) == 1 + pyspark_savepoint.open(SHOP).states().to_arrow().num_rows
