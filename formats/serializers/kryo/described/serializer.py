@@ -259,10 +259,9 @@ class KryoSerializer(DeclaredSerializer):
             return _uuids(rows)
         if kind != VARIANT:
             return text_column([rows.typed(row, kind) for row in range(len(at))], kind, at)
-        pairs = [rows.variant(row) for row in range(len(at))]
-        mask = pa.array([pair is None for pair in pairs], pa.bool_())
-        parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
-        return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)
+        if len(at) >= MANY and not at.options.ends:
+            return _variants(rows)
+        return variant_column([rows.variant(row) for row in range(len(at))])
 
 
 @dataclass(frozen=True)
@@ -421,6 +420,30 @@ def _uuids(rows: _Rows) -> pa.Array:
     others = ~(together | nulls)
     rest = text_column([rows.typed(row, pa.string()) for row in np.flatnonzero(others).tolist()], pa.string(), at)
     return gather(pa.string(), [(together, texts), (others, rest)], len(at))
+
+
+def _variants(rows: _Rows) -> pa.Array:
+    """Return the column of variants: most are read together, and the others one by one."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_variants
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+
+    at = rows.at
+    found = read_variants(ValueTables(rows.reader.form, at.options), at, rows.left)
+    if found is None:
+        return variant_column([rows.variant(row) for row in range(len(at))])
+    together, variants, size = found
+    if together.all():
+        return variants
+    rows.left -= size
+    rest = variant_column([rows.variant(row) for row in np.flatnonzero(~together).tolist()])
+    return gather(VARIANT, [(together, variants), (~together, rest)], len(at))
+
+
+def variant_column(pairs: list[tuple[bytes, bytes] | None]) -> pa.Array:
+    """Return a column of variants, each its value and metadata."""
+    mask = pa.array([pair is None for pair in pairs], pa.bool_())
+    parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
+    return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)
 
 
 def text_column(values: list[Any], kind: pa.DataType, at: Cursors) -> pa.Array:

@@ -1,0 +1,156 @@
+"""Values of Kryo that kernels read together: as those that are read one by one, damaged bytes too."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, UnknownPayloads
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import MANY, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject, object_format, write_object
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
+
+MODULE = "pyspark_savepoint.formats.serializers.kryo.described.{}.MANY"
+RELEASES = {2: "1.20.5", 5: "2.3.0"}
+
+
+def read(serializer: TypeSerializer, values: list[bytes], version: int, **options: Any) -> tuple[object, ...]:
+    """Return the column and the positions after its values, or the error and where it was met."""
+    at = Cursors.over(values, options=DecodeOptions(kryo=version, **options))
+    try:
+        column = serializer.decode(at)
+    except SavepointError as error:
+        return type(error), str(error), error.facts
+    column.validate(full=True)
+    return column.type, column.to_pylist(), at.position.tolist()
+
+
+def expect_same(serializer: TypeSerializer, values: list[bytes], version: int, **options: Any) -> bool:
+    """Compare what is read together with what is read one by one; return whether that is a column."""
+    values = values * -(-MANY // len(values))
+    together = read(serializer, values, version, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in MODULES:
+            patch.setattr(MODULE.format(module), len(values) + 1)
+        assert together == read(serializer, values, version, **options)
+    return isinstance(together[0], pa.DataType)
+
+
+MODULES = ("serializer",)
+
+
+def recorded(corpus: Path, *jobs: JobClasses | None) -> Iterator[tuple[TypeSerializer, list[bytes], int]]:
+    """Yield what real Flink wrote with Kryo: serializer, values, version of Kryo."""
+    for version, release in RELEASES.items():
+        for each in json.loads((corpus / "migration" / f"bytes-{release}.json").read_text()).values():
+            values = [bytes.fromhex(value) for value in each.get("values", ()) if not value.startswith("!")]
+            for job in jobs if "snapshot" in each and values else ():
+                snapshot = DataInputView(bytes.fromhex(each["snapshot"]))
+                serializer = snapshot_reader(snapshot, UnknownPayloads(classes=job)).versioned()
+                if isinstance(serializer, KryoSerializer) and not serializer.opaque:
+                    yield serializer, values, version
+
+
+def test_what_flink_wrote(corpus: Path) -> None:
+    job = JobClasses((str(corpus / "migration" / "classes"),))
+    columns = 0
+    for serializer, values, version in recorded(corpus, None, job):
+        columns += expect_same(serializer, values, version)
+        for value in values if len(values) > 1 else ():
+            columns += expect_same(serializer, [value], version, timestamps="truncate")
+    assert columns > 600
+
+
+def test_damaged_values(corpus: Path) -> None:
+    """Any cut, and other bytes at random places: the same values, or the same errors."""
+    job = JobClasses((str(corpus / "migration" / "classes"),))
+    chance = random.Random(5)
+    for serializer, values, version in recorded(corpus, job):
+        value = chance.choice(values)
+        damaged = bytearray(value)
+        place = chance.randrange(len(value))
+        damaged[place] = chance.choice([0, 1, 2, 0x80, damaged[place] ^ 1 << chance.randrange(8)])
+        expect_same(serializer, [bytes(damaged), value], version)
+        expect_same(serializer, [value[:place]], version)
+
+
+def objects(chance: random.Random, depth: int) -> KryoObject | None:
+    """Return any object of the classes that kernels read, or of others."""
+    kind = chance.randrange(14 if depth < 4 else 9)
+    size = chance.choice([0, 1, 2, 5, 70])
+    text = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz 0-") for _ in range(size))
+    match kind:
+        case 0:
+            return chance.choice([None, KryoObject("boolean", True), KryoObject("float", 1.5)])
+        case 1 | 2:
+            return KryoObject("java.lang.String", text)
+        case 3:
+            return KryoObject(
+                "java.lang.String", text + chance.choice(["é", "€", "\U0001f600", "\U0010ffff", "\ud83d"])
+            )
+        case 4:
+            return KryoObject(chance.choice(["int", "short", "byte"]), chance.randint(-128, 127))
+        case 5:
+            return KryoObject("long", chance.choice([0, -1, 1 << 40, -(1 << 63), 300, 40_000]))
+        case 6:
+            return KryoObject("double", chance.choice([0.0, -1.5, float("inf")]))
+        case 7:
+            return KryoObject("java.util.UUID", (chance.getrandbits(63), -chance.getrandbits(63)))
+        case 8:
+            return chance.choice([KryoObject("char", "x"), KryoObject("java.math.BigInteger", 5)])
+        case 9:
+            name = chance.choice(["HashMap", "LinkedHashMap"])
+            pairs = [(objects(chance, 4), objects(chance, depth + 1)) for _ in range(chance.choice([0, 1, 3]))]
+            return KryoObject(f"java.util.{name}", pairs)
+        case 10 | 11:
+            # Keys are texts, mostly: then the map is an object of VARIANT.
+            keys = [
+                KryoObject("java.lang.String", f"k{chance.randrange(20)}") for _ in range(chance.choice([1, 2, 4, 4]))
+            ]
+            return KryoObject("java.util.HashMap", [(key, objects(chance, depth + 2)) for key in keys])
+        case 12:
+            name = chance.choice(["LinkedList", "HashSet", "Arrays$ArrayList"])
+            return KryoObject(
+                f"java.util.{name}", [objects(chance, depth + 1) for _ in range(chance.choice([0, 2, 6]))]
+            )
+        case _:
+            # Of one class, which Kryo 5 writes once; the same object again is a reference.
+            shared = KryoObject("java.lang.String", text)
+            elements = [chance.choice([shared, KryoObject("java.lang.String", text)]) for _ in range(3)]
+            return KryoObject("java.util.ArrayList", elements)
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_any_values(version: Version) -> None:
+    chance = random.Random(version)
+    serializer, form = KryoSerializer.of("java.lang.Object"), object_format(version)
+    for text in ("escape", "error"):
+        values = [write_object(objects(chance, 0), form) for _ in range(96)]
+        for start in range(0, len(values), MANY):
+            expect_same(serializer, values[start : start + MANY], version, text=text)
+        for value in values[:24]:
+            damaged = bytearray(value)
+            for _ in range(chance.randint(1, 2)):
+                damaged[chance.randrange(len(value))] = chance.choice([0, 1, 2, 3, 0x81, chance.randrange(256)])
+            expect_same(serializer, [bytes(damaged), value], version, text=text)
+
+
+def test_large_columns() -> None:
+    """More values than are in memory at once, and long ones."""
+    serializer, form = KryoSerializer.of("java.lang.Object"), object_format(5)
+    texts = [KryoObject("java.lang.String", f"text {number}" * 50) for number in range(300)]
+    lists = [KryoObject("java.util.ArrayList", texts[:size]) for size in (1, 255, 256, 300)]
+    lists += [KryoObject("java.util.HashMap", [(text, None) for text in texts[:size]]) for size in (2, 255, 256, 300)]
+    values = [write_object(each, form) for each in (*texts[:20], *lists)]
+    assert expect_same(serializer, values * 20, 5)
