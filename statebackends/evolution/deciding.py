@@ -351,11 +351,8 @@ class Pair:
     def _partner(self, state: StateShape) -> StateShape | None:
         """Return the state of OLD with the rows of the same input: of swapped sides that of the other one."""
         place = state.input
-        if place is not None and len(self.before.inputs) == 2:
-            olds = [one.relation for one in self.decision.old.inputs(self.before)]
-            news = [one.relation for one in self.decision.new.inputs(self.node)]
-            if olds == news[::-1] and olds != news:
-                place = 1 - place
+        if place is not None and self.decision.old.is_swapped(self.before) != self.decision.new.is_swapped(self.node):
+            place = 1 - place
         same = [one for one in self.old.states if one.input is not None and one.input == place]
         return next((one for one in same if one.name == state.name), same[0] if len(same) == 1 else None)
 

@@ -28,6 +28,8 @@ SAME_FIELDS = (
     "temporal-sort",
 )  # fmt: skip
 JOINS = ("join", "interval-join", "temporal-join", "window-join")
+#: Types of joins that mean the same with their sides swapped, under the other name.
+SWAPPED_TYPES = {"INNER": "INNER", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
 AGGREGATES = ("group-aggregate", "global-group-aggregate")
 WINDOW_AGGREGATES = ("window-aggregate", "global-window-aggregate", "group-window-aggregate")
 LOCAL = {"global-group-aggregate": "local-group-aggregate", "global-window-aggregate": "local-window-aggregate"}
@@ -246,23 +248,39 @@ class Lineage:
         return digest(known, zone)
 
     def _join(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
-        settings = [_settings(node), self.times(node)]
-        relation = digest(
-            node.kind, [one.relation for one in inputs], self.join_keys(node), self.residual(node), settings
-        )
+        sides = (1, 0) if self.is_swapped(node) else (0, 1)
+        settings = [self.join_type(node), *_settings(node), self.times(node)]
+        relations = [inputs[side].relation for side in sides]
+        relation = digest(node.kind, relations, self.join_keys(node), self.residual(node), settings)
         fields = tuple(
             Term(digest("of join", number, one.digest), one.name)
-            for number, side in enumerate(inputs)
+            for number, side in zip(sides, inputs, strict=True)
             for one in side.fields
         )[: len(node.output)]
         return Meaning(relation, fields, filters_of(inputs), inputs[0].tables | inputs[1].tables)
 
+    def is_swapped(self, node: Node) -> bool:
+        """Return whether a join is compared with its sides swapped: ``a JOIN b`` and ``b JOIN a`` are one join.
+
+        Which side comes first is decided by the tables of its rows. Sides of the same tables are never swapped.
+        """
+        if node.kind != "join" or join_spec(node).get("joinType") not in SWAPPED_TYPES:
+            return False
+        left, right = (sorted(one.tables) for one in self.inputs(node))
+        return left > right
+
+    def join_type(self, node: Node) -> str:
+        """Return the type of a join, with its sides as they are compared."""
+        kind = str(join_spec(node).get("joinType"))
+        return SWAPPED_TYPES[kind] if self.is_swapped(node) else kind
+
     def join_keys(self, node: Node) -> list[tuple[str, str]]:
-        """Return pairs of the digests of a join's keys."""
+        """Return pairs of the digests of a join's keys, with its sides as they are compared."""
         spec = join_spec(node)
         left, right = self.inputs(node)
         pairs = zip(spec.get("leftKeys") or (), spec.get("rightKeys") or (), strict=True)
-        return [(left.fields[one].digest, right.fields[other].digest) for one, other in pairs]
+        found = [(left.fields[one].digest, right.fields[other].digest) for one, other in pairs]
+        return [pair[::-1] for pair in found] if self.is_swapped(node) else found
 
     def times(self, node: Node) -> list[str]:
         """Return the digests of the times, or of the windows, by which a join finds rows."""
@@ -425,12 +443,12 @@ def join_spec(node: Node) -> Mapping[str, Any]:
     return dict(spec)
 
 
-def _settings(node: Node) -> Any:
-    """Return what a join has besides its keys: its type, time bounds, windows."""
+def _settings(node: Node) -> list[Any]:
+    """Return what a join has besides its keys and its type: time bounds, windows."""
     bounds = (node.attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
     times = {name: value for name, value in bounds.items() if not name.endswith("Index")}
     windows = [(node.attributes.get(name) or {}).get("window") for name in ("leftWindowing", "rightWindowing")]
-    return [join_spec(node).get("joinType"), join_spec(node).get("filterNulls"), times, windows]
+    return [join_spec(node).get("filterNulls"), times, windows]
 
 
 def windows_of(node: Node, time: str) -> Any:

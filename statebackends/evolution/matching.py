@@ -18,7 +18,6 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     Lineage,
     digest,
     filters_of,
-    join_spec,
     windows_of,
 )
 from pyspark_savepoint.statebackends.evolution.plans import Node
@@ -172,12 +171,13 @@ def features(lineage: Lineage, number: int) -> Features:
     """Return what a node means, in parts."""
     node = lineage.plan.nodes[number]
     inputs = lineage.inputs(node)
+    relation = tuple(one.relation for one in inputs)
     filters = frozenset(filters_of(inputs))
     tables = frozenset[str]().union(*(one.tables for one in inputs))
     keys, parts, settings = _described(lineage, node)
     return Features(
         family(node),
-        tuple(one.relation for one in inputs),
+        relation[::-1] if lineage.is_swapped(node) else relation,
         keys,
         settings,
         parts,
@@ -199,7 +199,7 @@ def _described(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], frozenset
     if node.kind in JOINS:
         pairs = lineage.join_keys(node)
         keys = tuple(digest(*pair) for pair in pairs)
-        return keys, columns, digest(join_spec(node).get("joinType"), lineage.residual(node))
+        return keys, columns, digest(lineage.join_type(node), lineage.residual(node))
     if node.kind == "over-aggregate":
         fields = inputs[0].fields
         partition = node.attributes["overSpec"]["partition"]["fields"]

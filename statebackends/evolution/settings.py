@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark_savepoint.statebackends.evolution.changes import TimersChange, Verdict
 from pyspark_savepoint.statebackends.evolution.lineage import (
+    SWAPPED_TYPES,
     WINDOW_AGGREGATES,
     Lineage,
     join_spec,
@@ -95,7 +96,9 @@ def _join(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     ]
     if any(nulls[0][pair] != nulls[1][pair] for pair in nulls[0].keys() & nulls[1].keys()):
         return Settings(Verdict.BACKFILLED, "NULL in its keys is compared otherwise: all of it from history")
-    kind, other = (join_spec(one).get("joinType") for one in (before, node))
+    kind, other = str(join_spec(before).get("joinType")), str(join_spec(node).get("joinType"))
+    if old.is_swapped(before) != new.is_swapped(node):
+        kind = SWAPPED_TYPES[kind]
     if kind == other:
         return Settings()
     sentence = f"{kind} becomes {other}"

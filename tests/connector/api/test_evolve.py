@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from tests.data import unpacked
 from tests.oracle.sql_changes import BEFORE, CASES
+from tests.statebackends.evolution.verdicts import changes
 
 RECORDED = ("1.20.5", "2.3.0")
 #: Cases whose state is right and not the same: Flink keeps more rows than it needs, if ranks are not in the output.
@@ -229,3 +230,25 @@ def test_an_operator_without_a_key_gets_the_max_parallelism_that_the_release_giv
     new = wide.evolve(plan, {**plan, "flinkVersion": release}).write(tmp_path / "new")
     assert new.plan.operator("6_group-aggregate").max_parallelism == expected
     assert keyed_rows(new) == keyed_rows(wide)
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_sides_of_a_join_in_the_other_order_have_their_rows(version: str, tmp_path: Path) -> None:
+    folder = changes() / version / "join-swapped-left"
+    other = {"left-records": "right-records", "right-records": "left-records"}
+    before = pyspark_savepoint.open(folder / "before")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SavepointWarning)
+        before.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "evolved")
+        old, new = (
+            [
+                {name: sorted(map(str, row[name])) for name in other}
+                for row in one.keyed_state("8_join").to_arrow().to_pylist()
+            ]
+            for one in (
+                pyspark_savepoint.open(folder / "before", uids=["8_join"]),
+                pyspark_savepoint.open(tmp_path / "evolved", uids=["8_join"]),
+            )
+        )
+    assert new == [{name: row[other[name]] for name in row} for row in old]
+    assert any(row["left-records"] for row in old)
