@@ -135,7 +135,6 @@ class Evolutions(Face[R, T]):
             view_bits_of(plan),
             slices_of(Lineage(plan)),
             int(time.time() * 1000),
-            plan.is_since(1, 17),
         )
         made = EvolvedFrom(evolution, self.path, self.options, plan.document)
         return self._planned(replace(evolved.evolved(), evolved=made))

@@ -175,10 +175,11 @@ def _states(
 
     ``names`` are those of both savepoints, ``after`` the entries of the new one.
     """
+    moves = "converted" if change.key or change.narrows else "kept"
     for state in change.states:
         done = "dropped" if state.new is None else _done(state.verdict, change)
+        done = moves if done == "kept" else done
         yield state.old_name, state.new_name, done, _how(state)
-    moves = "converted" if change.key else "kept"
     for name in names:
         stays = change.new is not None and (after is None or name in after)
         is_timer = name.startswith(TIMER_PREFIX)

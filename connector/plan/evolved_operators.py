@@ -109,8 +109,6 @@ class EvolvedOperator:
             return replace(self, change=replace(self.change, key=self._same_key())).evolved()
         if not plan.of_kind(KEYED):
             return plan  # the job had no row for it yet
-        if is_single(self.change) and plan.max_parallelism != 1:
-            plan = rehashed(plan, 1, None)
         nothing = not any((one.old and one.new) or one.fields for one in self.change.states)
         if self.change.verdict in (Verdict.LOST, Verdict.BEGINS_EMPTY) and nothing:
             return _without_keyed(plan)
@@ -320,14 +318,9 @@ class EvolvedOperator:
         return placed.mapped(merged, function.schema)
 
 
-def is_keyless(shape: OperatorShape | None) -> bool:
-    """Return whether an operator has state without a key."""
-    return shape is not None and bool(shape.states) and not shape.key
-
-
-def is_single(change: OperatorChange) -> bool:
-    """Return whether an operator of NEW has no key any more, so that Flink gives it max parallelism 1."""
-    return is_keyless(change.new) and (change.old is None or bool(change.old.key))
+def is_single(shape: OperatorShape | None) -> bool:
+    """Return whether there is an operator whose max parallelism is 1, as it has no key."""
+    return shape is not None and shape.is_single
 
 
 @dataclass(frozen=True)
@@ -405,8 +398,6 @@ class EvolvedSavepoint:
     view_bits: Mapping[tuple[str, str], int]
     slices: Mapping[str, Slices]
     now: int
-    #: NEW's release gives all operators without a key max parallelism 1; Flink 1.16 not all of them.
-    keyless_is_single: bool = True
 
     def evolved(self) -> SavepointPlan:
         """Return the plan of the savepoint from which NEW goes on; nothing is read but headers."""
@@ -417,7 +408,7 @@ class EvolvedSavepoint:
         #: Operators of NEW, by their uids there.
         known: dict[str, tuple[OperatorPlan, OperatorChange]] = {}
         new: list[OperatorPlan] = []
-        narrowed = False
+        resized = False
         for one in with_own_names(self.evolution).operators:
             change = self._with_bits(one)
             if change.new is None:
@@ -425,15 +416,16 @@ class EvolvedSavepoint:
             operator = None if change.old is None else self.plan.find(identifier_of(change.old.uid))
             if operator is None:
                 empty = plan.new_operator(identifier_of(change.new.uid), None)
-                empty = replace(empty, new_max_parallelism=1) if is_single(change) else empty
+                empty = replace(empty, new_max_parallelism=1) if change.narrows else empty
                 made = self._made(empty, change, known)
                 if made.states:
                     new.append(made)
                     known[change.new.uid] = made, change
                 continue
-            if self.keyless_is_single and is_keyless(change.new) and operator.max_parallelism != 1:
-                single = rehashed(with_states(operator), 1, None)
-                plan, operator, narrowed = plan.with_changed(operator, single), single, True
+            wanted = self._max_parallelism(operator, change)
+            if wanted != operator.max_parallelism:
+                moved_rows = rehashed(with_states(operator), wanted, None)
+                plan, operator, resized = plan.with_changed(operator, moved_rows), moved_rows, True
             evolved = operator
             if not change.new.of_connector and (change.verdict is not Verdict.AS_IS or _renames(change)):
                 evolved = self._evolved(operator, change)
@@ -442,20 +434,24 @@ class EvolvedSavepoint:
             known[change.new.uid] = evolved, change
             if change.moves:
                 moved.append((evolved, identifier_of(change.new.uid)))
-        if narrowed or any(is_keyless(one.old) != is_keyless(one.new) for one in self.evolution.operators):
+        if resized or any(is_single(one.old) != is_single(one.new) for one in self.evolution.operators):
             # Operators behind one without a key have max parallelism 1 too. Flink needs nothing of those without state.
             plan = plan.without(*(one for one in plan.operators if one.base is not None and not has_state(one)))
         return _moved(plan, moved).with_new(*new)
+
+    def _max_parallelism(self, operator: OperatorPlan, change: OperatorChange) -> int:
+        """Return the max parallelism that an operator of OLD has in NEW: 1 without a key, the job's if it gets one."""
+        if change.narrows:
+            return 1
+        if is_single(change.old) and not is_single(change.new) and operator.max_parallelism == 1:
+            return max(one.max_parallelism for one in self.plan.operators)
+        return operator.max_parallelism
 
     def _evolved(self, operator: OperatorPlan, change: OperatorChange) -> OperatorPlan:
         """Return an operator of OLD with the states of NEW; none of them if all are made anew."""
         assert change.new is not None
         if self._is_whole(change):
-            limits = [one.max_parallelism for one in self.plan.operators]
-            wanted = 1 if is_single(change) else max(limits) if operator.max_parallelism == 1 else None
-            plan = with_states(operator)
-            plan = plan if wanted in (None, plan.max_parallelism) else rehashed(plan, wanted, None)
-            return _without_keyed(plan)
+            return _without_keyed(with_states(operator))
         own = replace(change, states=tuple(one for one in change.states if one.emitted_by is None))
         order = self.orders.get(change.new.uid, ())
         lookups, joining = self._lookups(change.new.uid), self._joining(change, operator)

@@ -298,6 +298,8 @@ class OperatorChange:
     reasons: tuple[str, ...] = ()
     #: Descriptions of both sides of an ambiguous match, with the argument that settles it.
     candidates: tuple[str, ...] = ()
+    #: It has no key, and one key group in NEW alone: its rows move there.
+    narrows: bool = False
 
     @property
     def old_uid(self) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs, notes_of_over
-from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
+from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange, Verdict, worst
 from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
 from pyspark_savepoint.statebackends.evolution.deciding import Decision, dropped
 from pyspark_savepoint.statebackends.evolution.expected import SOURCES, shapes_of
@@ -87,7 +88,8 @@ def evolution_of(
         changes = [*decision.operators(), *connector_changes(decision), *dropped(decision)]
         options.refuse_unknown(_fields(changes))
         given = Histories(new_lineage, options.backfill, compares=not options.keeps_filters)
-        operators, histories = given.applied(changes)
+        applied, histories = given.applied(changes)
+        operators = list(_narrowed(applied, old, new, savepoint))
         warnings = (*_warnings(decision), *sentences(histories), *_settings(new))
         if savepoint is not None:
             warnings += tuple(notes_of_over(old_shapes, savepoint, new))
@@ -96,6 +98,29 @@ def evolution_of(
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))
     names = tuple(history_names(new_lineage, changes))
     return Evolution(tuple(_relevant(operators, kept)), warnings, histories, names)
+
+
+def _narrowed(
+    changes: Iterable[OperatorChange], old: Plan, new: Plan, savepoint: Snapshot | None
+) -> Iterator[OperatorChange]:
+    """Yield changes, and of operators that have one key group in NEW alone, that their rows move there."""
+    limits = {str(one.operator_id): one.max_parallelism for one in savepoint.operators} if savepoint is not None else {}
+    for change in changes:
+        if change.new is None or not change.new.is_single or not new.is_since(1, 17):
+            yield change
+            continue
+        if change.old is None:
+            yield replace(change, narrows=True)
+            continue
+        planned = 1 if change.old.is_single and old.is_since(1, 17) else None
+        limit = limits.get(str(change.old.operator_id), planned)
+        if limit == 1:
+            yield change
+            continue
+        has = "more than one key group" if limit is None else f"max parallelism {limit}"
+        reason = f"it has {has}; Flink {new.flink_version} gives it 1, as it has no key: its rows move to one key group"
+        verdict = worst((change.verdict, Verdict.TRANSFORMED))
+        yield replace(change, verdict=verdict, narrows=True, reasons=(*change.reasons, reason))
 
 
 def _fields(changes: Iterable[OperatorChange]) -> Iterator[tuple[int, str]]:

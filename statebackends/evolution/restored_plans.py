@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSI
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
-from pyspark_savepoint.statebackends.evolution.plans import read_plan, refusing
+from pyspark_savepoint.statebackends.evolution.plans import Plan, read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape, StateShape
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
 
@@ -34,7 +34,7 @@ def described_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
     with refusing("job"):
         shapes = shapes_of(read)
     operators = [one for each in shapes.values() for one in each if one.is_stateful and _is_there(one)]
-    return {"operators": [_described(one, read.says_time_to_live) for one in operators]}
+    return {"operators": [_described(one, read) for one in operators]}
 
 
 def _is_there(shape: OperatorShape) -> bool:
@@ -42,9 +42,11 @@ def _is_there(shape: OperatorShape) -> bool:
     return not shape.of_connector or shape.transformation in ("source", "sink")
 
 
-def _described(shape: OperatorShape, says_ttl: bool) -> dict[str, Any]:
+def _described(shape: OperatorShape, plan: Plan) -> dict[str, Any]:
     found: dict[str, Any] = {"uid": shape.uid, "name": shape.description[:200] or shape.uid}
-    states = dict(_states(shape, says_ttl))
+    if shape.is_single and plan.is_since(1, 17):
+        found["maxParallelism"] = 1
+    states = dict(_states(shape, plan.says_time_to_live))
     if shape.known and not shape.of_connector and len(states) == len(shape.states):
         found |= {"key": shape.key_type, "states": states}
     return found
@@ -75,6 +77,8 @@ def with_meaning(check: RestoreCheck, evolution: Evolution) -> RestoreCheck:
 
 def _meant(row: OperatorVerdict, changes: Mapping[str, OperatorChange]) -> OperatorVerdict:
     change = changes.get(str(row.match.state.operator_id)) if row.match is not None else None
+    if change is not None and change.narrows and row.verdict is Verdict.FAILS:
+        return replace(row, remedy=EVOLVE)
     if change is None or row.verdict not in (Verdict.RESTORES, Verdict.MIGRATES):
         return row
     same_place = change.old is not None and change.new is not None and not change.moves

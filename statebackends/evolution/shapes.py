@@ -122,6 +122,10 @@ class OperatorStateShape:
     value_type: str
 
 
+#: Operators that keep the job's max parallelism in all releases, though they have no key.
+KEYLESS_OF_ANY_PARALLELISM = ("interval-join", "temporal-sort", "match")
+
+
 @dataclass(frozen=True)
 class OperatorShape:
     """What one operator of a node keeps. A node may have several: a sink has a materializer and writers."""
@@ -156,6 +160,11 @@ class OperatorShape:
     def key_type(self) -> str:
         """The type of its key in the notation of types: ``ROWDATA<STRING>``."""
         return f"ROWDATA<{', '.join(str(column.kind) for column in self.key)}>"
+
+    @property
+    def is_single(self) -> bool:
+        """Whether Flink gives it max parallelism 1, since 1.17: it has no key, and is of no kind that is left out."""
+        return bool(self.states) and not self.key and self.transformation not in KEYLESS_OF_ANY_PARALLELISM
 
     @property
     def is_stateful(self) -> bool:

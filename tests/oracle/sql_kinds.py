@@ -197,6 +197,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _settings(kinds, seed)
     kinds.script, kinds.tables = orders(seed), (ORDERS,)
     _places(kinds)
+    _without_a_key(kinds, seed)
     doubled, tripled = (ORDERS.replace("pt AS", f"more AS amount * {factor}, pt AS") for factor in (2, 3))
     written(kinds, (doubled,), (tripled,))
     kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
@@ -635,6 +636,46 @@ def _settings(kinds: Kinds, seed: int) -> None:
     kinds.add("batches/join-off", "id paid", text, conf=MINI, new_conf={})
     kinds.add("live/join-on", "id paid", text, conf={}, new_conf=live)
     kinds.add("live/join-off", "id paid", text, conf=live, new_conf={})
+
+
+def _without_a_key(kinds: Kinds, seed: int) -> None:
+    """Add operators without a key, whose max parallelism is that of the job or 1, as the kind and the release say."""
+    windows = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '2' MINUTE))"
+    best = "SELECT id FROM (SELECT *, ROW_NUMBER() OVER ({}ORDER BY {}) AS rn FROM {}) WHERE rn <= {}"
+    by_window = "PARTITION BY window_start, window_end "
+    texts = {
+        "aggregate": ("n", "SELECT COUNT(DISTINCT item) AS n FROM orders"),
+        "tumble": ("n", f"SELECT COUNT(*) AS n FROM {windows} GROUP BY window_start, window_end"),
+        "gap": ("n", "SELECT COUNT(*) AS n FROM orders GROUP BY SESSION(ts, INTERVAL '30' SECOND)"),
+        "over": ("n", "SELECT COUNT(*) OVER (ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS n FROM orders"),
+        "over-processing": ("n", "SELECT COUNT(*) OVER (ORDER BY pt) AS n FROM orders"),
+        "top-1": ("id", best.format("", "amount, id", "orders", 1)),
+        "top-3": ("id", best.format("", "amount, id", "orders", 3)),
+        "last": ("id", best.format("", "pt DESC", "orders", 1)),
+        "first": ("id", best.format("", "pt", "orders", 1)),
+        "last-by-time": ("id", best.format("", "ts DESC", "orders", 1)),
+        "window-rank": ("id", best.format(by_window, "amount, id", windows, 2)),
+        "window-deduplicate": ("id", best.format(by_window, "ts", windows, 1)),
+        "sort": ("id", "SELECT id FROM orders ORDER BY ts, amount, id"),
+        "match": (
+            "a_id",
+            "SELECT a_id FROM orders MATCH_RECOGNIZE (ORDER BY ts MEASURES A.id AS a_id AFTER MATCH SKIP PAST LAST ROW "
+            "PATTERN (A B) DEFINE A AS A.amount > 20, B AS B.amount > 10)",
+        ),
+    }
+    for name, (columns, text) in texts.items():
+        kinds.add(f"keyless/{name}", columns, text)
+    kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
+    text, two = "SELECT o.id, p.paid FROM orders o JOIN payments p ON o.amount < p.paid", {"parallelism.default": "2"}
+    kinds.add("keyless/join", "id paid", text)
+    for name, conf in (("join", {}), ("join-of-two", two)):
+        kinds.add(f"keyless/{name}-gets-keys", "id paid", text, "ON ", "ON o.shop = p.shop AND ", conf=conf)
+        keyed = text.replace("ON ", "ON o.shop = p.shop AND ")
+        kinds.add(f"keyless/{name}-loses-keys", "id paid", keyed, "o.shop = p.shop AND ", "", conf=conf)
+    kinds.script, kinds.tables = orders(seed, "paid"), (ORDERS, PAID)
+    text = "SELECT o.id, p.paid FROM orders o JOIN paid p ON o.ts BETWEEN p.ts - INTERVAL '20' SECOND AND p.ts"
+    kinds.add("keyless/interval-join", "id paid", text)
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
 
 
 def _places(kinds: Kinds) -> None:

@@ -223,13 +223,14 @@ def test_the_report_is_that_of_one_savepoint(tmp_path: Path) -> None:
 def test_an_operator_without_a_key_gets_the_max_parallelism_that_the_release_gives_it(
     release: str, expected: int, tmp_path: Path
 ) -> None:
-    """Flink 1.16 gives some of them that of the job, newer releases 1."""
+    """Flink 1.16 gives all of them that of the job, newer releases 1."""
     folder = folder_of("2.3.0", "keys-gone")
     plan = json.loads((folder / "new.json").read_text("utf-8"))
     wide = pyspark_savepoint.open(folder / "golden").with_max_parallelism(128).write(tmp_path / "wide")
     new = wide.evolve(plan, {**plan, "flinkVersion": release}).write(tmp_path / "new")
     assert new.plan.operator("6_group-aggregate").max_parallelism == expected
     assert keyed_rows(new) == keyed_rows(wide)
+    assert {row[1] for row in done(new)} == {"kept" if expected == 128 else "converted"}
 
 
 @pytest.mark.parametrize("version", RECORDED)
@@ -252,3 +253,20 @@ def test_sides_of_a_join_in_the_other_order_have_their_rows(version: str, tmp_pa
         )
     assert new == [{name: row[other[name]] for name in row} for row in old]
     assert any(row["left-records"] for row in old)
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "expected", "kept"),
+    [("1.16.3/global-top", "8_rank", 1, "converted"), ("2.3.0/global-sort", "5_temporal-sort", 128, "kept")],
+)
+def test_the_max_parallelism_of_an_operator_without_a_key_is_that_of_its_kind(
+    name: str, uid: str, expected: int, kept: str, tmp_path: Path
+) -> None:
+    """Newer releases narrow a Top-N of 1.16, and no release narrows a sort by time."""
+    folder = changes() / name
+    base = pyspark_savepoint.open(folder / "before")
+    new = base.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "new")
+    assert base.plan.operator(uid).max_parallelism == 128
+    assert new.plan.operator(uid).max_parallelism == expected
+    assert keyed_rows(new) == keyed_rows(base)
+    assert {row["done"] for row in new.evolution.rows() if row["new_uid"] == uid} == {kept}
