@@ -84,14 +84,20 @@ def _is_empty(handle: OperatorStateHandle | None) -> bool:
 
 
 def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
-    """Return the operator with the keyed state, the parallelism and the max parallelism of ``written``."""
+    """Return the operator with the keyed state, the parallelism and the max parallelism of ``written``.
+
+    Subtasks that are too many for a smaller max parallelism, and have nothing any more, are left out.
+    """
     operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
 
     def change(subtask: OperatorSubtaskState, handle: KeyedStateHandle | None) -> OperatorSubtaskState:
         return replace(subtask, managed_keyed_state=handle)
 
     handles = {index: subtask.managed_keyed_state for index, subtask in written.subtasks.items()}
-    return _with_parts(operator, handles, change)
+    operator = _with_parts(operator, handles, change)
+    nothing = OperatorSubtaskState()
+    left = {i: one for i, one in operator.subtasks.items() if i < operator.parallelism or one != nothing}
+    return replace(operator, subtasks=left)
 
 
 def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:

@@ -273,7 +273,8 @@ class Pair:
             one = taken(column.name, column.kind, found, place=here, cast=cast)
             fields.append(one)
         used = {one.digest for one in news}
-        fewer = any(term.digest not in used for term in olds) and self.node.kind not in JOINS
+        # Rows of a join go to the keys that they have themselves; of one without a key, all to the same.
+        fewer = any(term.digest not in used for term in olds) and (self.node.kind not in JOINS or not news)
         return tuple(fields), fewer or any(isinstance(one.source, Rex) for one in fields)
 
     def _of_rows(self, term: Term) -> tuple[Expression, LogicalType | None] | None:

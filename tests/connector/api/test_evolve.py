@@ -270,3 +270,9 @@ def test_the_max_parallelism_of_an_operator_without_a_key_is_that_of_its_kind(
     assert new.plan.operator(uid).max_parallelism == expected
     assert keyed_rows(new) == keyed_rows(base)
     assert {row["done"] for row in new.evolution.rows() if row["new_uid"] == uid} == {kept}
+
+
+def test_a_join_of_two_subtasks_that_loses_its_key_has_one(tmp_path: Path) -> None:
+    folder = changes() / "2.3.0" / "join-loses-keys"
+    new = pyspark_savepoint.open(folder / "before").evolve(folder / "old.json", folder / "new.json")
+    assert keyed_rows(new.write(tmp_path / "new")) == keyed_rows(pyspark_savepoint.open(folder / "golden"))

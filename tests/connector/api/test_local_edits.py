@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import SavepointWarning, UnsupportedStateE
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.connector.test_engines import content
+from tests.data import unpacked
 
 
 def rows_of(savepoint: LocalSavepoint, uid: str) -> dict[Any, dict[str, Any]]:
@@ -86,6 +87,17 @@ def test_keys_go_to_other_key_groups(shop: Path, tmp_path: Path) -> None:
     assert rows_of(wide, "accounts") == rows_of(base, "accounts")
     assert {row["operator_max_parallelism"] for row in wide.metadata().rows()} == {512}
     assert {row["status"] for row in wide.table("verification").rows()} == {"ok"}
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_subtasks_are_no_more_than_key_groups(number: int, tmp_path: Path) -> None:
+    """An operator with four subtasks, whose state then lies in fewer."""
+    uid = "3ffbd17d44a5df52af31dfcc7200cd35"
+    base = pyspark_savepoint.open(unpacked() / "datastream" / "udf-hashmap-checkpoint-1.17" / "chk-2")
+    new = base.with_max_parallelism(number, operators=[uid]).write(tmp_path / "new")
+    (operator,) = [one for one in Snapshot.open(str(tmp_path / "new")).operators if str(one.operator_id) == uid]
+    assert (operator.parallelism, sorted(operator.subtasks)) == (number, [*range(number)])
+    assert {row["status"] for row in new.table("verification").rows()} == {"ok"}
 
 
 GIVEN: list[Callable[[pa.Table], Any]] = [
