@@ -170,6 +170,8 @@ class Cursors:
 
 def distinct(values: Longs) -> Longs:
     """Return the distinct values, ascending: by sorting, because ``np.unique`` hashes, 90 times as slow for offsets."""
+    if (values[1:] > values[:-1]).all():
+        return values
     ordered = np.sort(values)
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 

@@ -16,7 +16,8 @@ A text without its length is found only where no letter, digit or ``_`` stands b
 00 nor FF, else possible. Patterns of fewer than :data:`SHORTEST` bytes are not searched, but counted.
 
 The search looks at every position of the bytes once per width of its windows (8, 4 and 2 bytes), whatever the number of
-patterns: a window that is none of the patterns' is dropped by a table of bits, others are compared whole.
+patterns. Of a few windows two bytes of each are compared first; of more, a table of bits drops what is none of them.
+What is left is compared whole.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ CERTAIN = 6
 #: The length in bytes of the shortest pattern that is searched.
 SHORTEST = 3
 WIDTHS = (8, 4, 2)
-#: Bytes that are searched at once, each of which takes about 20 bytes of memory meanwhile.
-PIECE = 1 << 21
+#: Bytes that are searched at once: what is computed of them stays in a processor's cache.
+PIECE = 1 << 17
+#: Windows of one width up to which two bytes of each are compared with all bytes.
+FEW = 12
 #: Windows whose patterns are compared at once.
 AT_ONCE = 1 << 16
 #: Bits of the smallest and the greatest table that drops windows, its places for each pattern, and the multiplier that
@@ -198,21 +201,38 @@ class _Windows:
         self.after = np.array([encoding.after for encoding in patterns.values()], np.int64)[order]
         self.data, self.start, self.length, self.window = data, start[order], length[order], window[order]
         self.values, self.first, self.count = np.unique(value[order], return_index=True, return_counts=True)
+        self.probes = [_probes(one.to_bytes(width, "little")) for one in self.values[: FEW + 1].tolist()]
         self.bits = max(TABLE_BITS[0], min(TABLE_BITS[1], (PLACES * len(self.values)).bit_length()))
         self.table = np.zeros(1 << self.bits, bool)
         self.table[self._places(self.values)] = True
 
     def _places(self, values: Any) -> Any:
-        return (values * SPREAD) >> np.uint64(64 - self.bits)
+        places = values * SPREAD
+        places >>= np.uint64(64 - self.bits)
+        return places.view(np.int64)
+
+    def _near(self, data: Bytes, start: int, stop: int, windows: Any) -> Longs:
+        """Return which windows that begin in [start, stop) may be those of patterns."""
+        if len(self.probes) > FEW:
+            found: Longs = np.flatnonzero(self.table.take(self._places(windows)))
+            return found
+        near = np.zeros(stop - start, np.bool_)
+        for (first, byte), (second, other) in self.probes:
+            both = data[start + first : stop + first] == byte
+            both &= data[start + second : stop + second] == other
+            near |= both
+        rows: Longs = np.flatnonzero(near)
+        kept: Longs = rows[self.table.take(self._places(windows[rows]))]
+        return kept
 
     def hits(self, data: Bytes, start: int, stop: int) -> Iterator[tuple[Longs, Longs]]:
         """Yield positions of hits whose windows begin in [start, stop), and the pattern of each."""
         stop = min(stop, len(data) - self.width + 1)
         if stop <= start:
             return
-        windows = np.ndarray((stop - start,), f"<u{self.width}", data, start, (1,)).astype(np.uint64)
-        near = np.flatnonzero(self.table[self._places(windows)])
-        values = windows[near]
+        windows = np.ndarray((stop - start,), f"<u{self.width}", data, start, (1,))
+        near = self._near(data, start, stop, windows)
+        values = windows[near].astype(np.uint64)
         places = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
         matched = self.values[places] == values
         near, places = near[matched] + start, places[matched]
@@ -242,6 +262,11 @@ class _Windows:
         beside = at + self.length[pattern] - 1 + self.after[pattern]
         goes_on |= (self.after[pattern] > 0) & (beside < len(data)) & WORD[data[np.minimum(beside, len(data) - 1)]]
         return at[~goes_on], pattern[~goes_on]
+
+
+def _probes(window: bytes) -> list[tuple[int, int]]:
+    """Return the two bytes of a window that data has least often, as far as one can tell, with their places."""
+    return sorted(enumerate(window), key=lambda one: (one[1] in (0x00, 0xFF), WORD[one[1]]))[:2]
 
 
 def _rarest(data: Bytes, start: Longs, length: Longs, width: int) -> tuple[Longs, Any]:
@@ -276,21 +301,28 @@ class Search:
 
     def positions(self, data: Bytes, begin: int = 0, end: int | None = None) -> Iterator[tuple[Kind, Longs]]:
         """Yield kind and positions of the hits that begin in [begin, end) of the bytes."""
+        for windows, at, kinds in self._hits(data, begin, end):
+            for kind in np.flatnonzero(np.bincount(kinds)).tolist():
+                yield windows.kinds[kind], at[kinds == kind]
+
+    def count(self, data: Bytes, begin: int = 0, end: int | None = None) -> Hits:
+        """Return the number of hits of each kind that begin in [begin, end) of the bytes."""
+        hits: Hits = Counter()
+        for windows, _, kinds in self._hits(data, begin, end):
+            for kind, count in enumerate(np.bincount(kinds).tolist()):
+                if count:
+                    hits[windows.kinds[kind]] += count
+        return hits
+
+    def _hits(self, data: Bytes, begin: int, end: int | None) -> Iterator[tuple[_Windows, Longs, Longs]]:
+        """Yield windows, and positions of their hits in [begin, end) of the bytes with the kind of each."""
         end = len(data) if end is None else end
         for start in range(0, len(data), PIECE):
             for windows in self._windows:
                 for at, pattern in windows.hits(data, start, start + PIECE):
                     kept = (at >= begin) & (at < end)
-                    places, kinds = at[kept], windows.kind[pattern[kept]]
-                    for kind in np.unique(kinds).tolist():
-                        yield windows.kinds[kind], places[kinds == kind]
-
-    def count(self, data: Bytes, begin: int = 0, end: int | None = None) -> Hits:
-        """Return the number of hits of each kind that begin in [begin, end) of the bytes."""
-        hits: Hits = Counter()
-        for kind, at in self.positions(data, begin, end):
-            hits[kind] += len(at)
-        return hits
+                    if kept.any():
+                        yield windows, at[kept], windows.kind[pattern[kept]]
 
 
 def certain_of(hits: Hits) -> int:

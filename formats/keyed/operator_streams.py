@@ -105,7 +105,8 @@ class OperatorStream:
 
     def _window(self, offsets: Longs) -> tuple[Bytes, Pieces, int]:
         base = int(offsets[0])
-        starts, counts = np.unique(offsets, return_counts=True)
+        first = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1]))
+        starts, counts = offsets[first], np.diff(first, append=len(offsets))
         ends = self._ends_of(starts)
         data = read_extent(self.source, base, int(ends[-1]))
         if not self.header.compressed:
@@ -113,8 +114,11 @@ class OperatorStream:
         return self._decompressed(data, base, starts, ends, counts)
 
     def _ends_of(self, starts: Longs) -> Longs:
-        # An element at the end of the stream has no bytes.
-        following = np.searchsorted(self.boundaries, starts, side="right")
+        # An element at the end of the stream has no bytes. Other states may stand between those of one.
+        low = int(np.searchsorted(self.boundaries, starts[0])) if len(starts) else 0
+        following = np.arange(low + 1, low + 1 + len(starts))
+        if not np.array_equal(self.boundaries[low : low + len(starts)], starts):
+            following = np.searchsorted(self.boundaries, starts, side="right")
         ends = self.boundaries[np.minimum(following, len(self.boundaries) - 1)]
         return np.where(following < len(self.boundaries), ends, self.source.size)
 

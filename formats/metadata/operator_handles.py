@@ -30,7 +30,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import IntEnum
+from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.stream_handles import (
@@ -59,6 +64,7 @@ from pyspark_savepoint.formats.structs import (
     pair,
     part,
     struct,
+    struct_with_dict,
 )
 
 
@@ -83,13 +89,24 @@ class Mode(IntEnum):
         return cls.SPLIT_DISTRIBUTE if state_type == "LIST" else cls[state_type]
 
 
-@struct
+@struct_with_dict
 class StateMetaInfo(Struct):
-    """One operator state in a stream, with the offset of each of its elements."""
+    """One operator state in a stream, with the offset of each of its elements, of which there may be a million."""
 
     name: str = part(UTF, "the name of an operator state")
     mode: Mode = part(codes(Mode, U8), "a distribution mode")
     offsets: tuple[int, ...] = part(LONGS, "elements")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out what was computed."""
+        return StateMetaInfo, (self.name, self.mode, self.offsets)
+
+    @cached_property
+    def places(self) -> Longs:
+        """The offsets as an array, which is only read."""
+        places = np.array(self.offsets, np.int64)
+        places.flags.writeable = False
+        return places
 
 
 STATES = distinct(many(of(StateMetaInfo)), lambda state: state.name, "each operator state once")

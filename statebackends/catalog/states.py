@@ -188,7 +188,8 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
 
 
 def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
-    meta = merge_registrations(metas) or metas[0]
+    common = merge_registrations(metas)
+    meta = common or metas[0]
     table = "window_state" if is_namespaced(meta) else "keyed_state"
     namespace = meta.namespace_serializer
     return {
@@ -196,7 +197,7 @@ def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row
         "namespace_type": namespace.flink_type,
         "spark_namespace_type": spark_type(namespace.arrow_type(request.decode)),
         "value_type": value_type_of(meta),
-        "spark_value_type": spark_type(state_type(metas, request.decode, meta.name in request.raw)),
+        "spark_value_type": spark_type(state_type(metas, common, request.decode, meta.name in request.raw)),
         "ttl": has_ttl(meta),
         "serializer": meta.value_serializer.snapshot_class,
         "options": {"table": table, "state": meta.name},

@@ -40,7 +40,6 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     StateNumbers,
 )
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -56,6 +55,8 @@ SCHEMA = pa.schema(
         pa.field("note", pa.string()),
     ]
 )
+#: Elements of operator state that are compared at once.
+ROWS = 1 << 20
 KEYED_STATE, OPERATOR_STATE, BROADCAST = "keyed_state", "operator_state", "BROADCAST"
 #: Errors about types that only user code reads: what is noted; others, as of damaged files, are raised.
 RECORDED_ERRORS = (UndecodableStateError, UnsupportedStateError)
@@ -100,13 +101,11 @@ class ComparedSide:
 
     def elements(self, opened: OpenOperator, state: str) -> Iterator[EntryChunk]:
         """Yield the elements of an operator state as keys, or the entries of a broadcast state."""
-        request = replace(self.request, raw=(state,), given={})
+        # Few large chunks, which are not copied once more when they are put together.
+        request = replace(self.request, raw=(state,), given={}, batch_rows=ROWS)
         for partition in OperatorTable(opened, request, state).partitions(1):
             for batch in partition.batches():
-                keys, values = batch.column(0), batch.column(batch.num_columns - 1)
-                values = values if batch.num_columns > 1 else pa.array([b""] * len(batch), pa.binary())
-                zeros = pa.array(np.zeros(len(batch), np.int32))
-                yield EntryChunk.of_batch(pa.RecordBatch.from_arrays([zeros, zeros, keys, values], schema=ENTRIES))
+                yield EntryChunk.of_elements(batch.column(0), batch.column(1) if batch.num_columns > 1 else None)
 
 
 Sides = tuple[ComparedSide, ComparedSide]

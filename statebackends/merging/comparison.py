@@ -116,7 +116,10 @@ def compare(before: EntryChunk, after: EntryChunk, modulus: int, maps: Collectio
         axis=1,
     )
     state = places & 0xFFFFFFFF
-    counts = {int(number): numbers[state == number].sum(axis=0) for number in np.unique(state)}
+    order = np.argsort(state, kind="stable")
+    present, first = np.unique(state[order], return_index=True)
+    sums = np.add.reduceat(numbers[order], first) if len(present) else numbers
+    counts = dict(zip(present.tolist(), sums, strict=True))
     return Compared(sides[0].chunk, sides[1].chunk, *flags, counts)
 
 

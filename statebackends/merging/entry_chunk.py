@@ -86,12 +86,23 @@ class EntryChunk:
         """Return the entries of a batch with the columns of table ``entries``; timers have no values."""
         key, keys = _trimmed(batch.column(KEY))
         value, values = _trimmed(batch.column(VALUE))
-        start = end = key[:-1]
+        start = serial = end = key[:-1]
         if SERIALIZED_KEY in batch.schema.names:
             offsets, _ = binary_parts(batch.column(SERIALIZED_KEY))
             end = start + np.diff(offsets)
         state, key_group = (fixed_values(batch.column(name), np.int32).copy() for name in (STATE, KEY_GROUP))
-        return cls(keys, values, state, key_group, key[:-1], key[1:], value[:-1], value[1:], start, end)
+        return cls(keys, values, state, key_group, start, key[1:], value[:-1], value[1:], serial, end)
+
+    @classmethod
+    def of_elements(cls, keys: pa.Array, values: pa.Array | None) -> EntryChunk:
+        """Return elements as keys without values, or entries of a broadcast state, of state and key group 0."""
+        key, data = _trimmed(keys)
+        zeros, start = np.zeros(len(keys), np.int32), key[:-1]
+        if values is None:
+            nowhere = np.zeros(len(keys), np.int64)
+            return cls(data, data, zeros, zeros, start, key[1:], nowhere, nowhere, start, start)
+        value, content = _trimmed(values)
+        return cls(data, content, zeros, zeros, start, key[1:], value[:-1], value[1:], start, start)
 
     def behind_timestamps(self) -> EntryChunk:
         """Return the entries, which are timers, with the spans of their keys after the timestamp."""
@@ -105,13 +116,6 @@ class EntryChunk:
         return EntryChunk(
             self.keys, self.values, self.state[rows], self.key_group[rows], self.key_start[rows], self.key_end[rows],
             self.value_start[rows], self.value_end[rows], self.serial_start[rows], self.serial_end[rows],
-        )  # fmt: skip
-
-    def shifted(self, keys: int, values: int) -> tuple[Ints, Ints, Longs, Longs, Longs, Longs, Longs, Longs]:
-        """Return the arrays for buffers in which those of this chunk begin at other positions."""
-        return (
-            self.state, self.key_group, self.key_start + keys, self.key_end + keys, self.value_start + values,
-            self.value_end + values, self.serial_start + keys, self.serial_end + keys,
         )  # fmt: skip
 
     def entries(self) -> pa.RecordBatch:
@@ -143,10 +147,26 @@ def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:
     shared = all(chunk.keys is chunk.values for chunk in chunks)
     keys = read_only(np.concatenate([chunk.keys for chunk in chunks]))
     values = keys if shared else read_only(np.concatenate([chunk.values for chunk in chunks]))
-    key_at = np.cumsum([0, *(len(chunk.keys) for chunk in chunks)]).tolist()
-    value_at = np.cumsum([0, *(len(chunk.values) for chunk in chunks)]).tolist()
-    arrays = [chunk.shifted(*at) for chunk, *at in zip(chunks, key_at, value_at, strict=False)]
-    return EntryChunk(keys, values, *(np.concatenate(parts) for parts in zip(*arrays, strict=True)))
+    key_at = np.cumsum([0, *(len(chunk.keys) for chunk in chunks[:-1])]).tolist()
+    value_at = np.cumsum([0, *(len(chunk.values) for chunk in chunks[:-1])]).tolist()
+    rows = np.cumsum([0, *map(len, chunks)]).tolist()
+    known: dict[tuple[int, ...], Any] = {}
+
+    def joined(name: str, shifts: Sequence[int] = ()) -> Any:
+        parts = [getattr(chunk, name) for chunk in chunks]
+        # Arrays that chunks have twice are joined once.
+        same = (*map(id, parts), *shifts)
+        if same not in known:
+            array = known[same] = np.concatenate(parts)
+            for row, stop, shift in zip(rows, rows[1:], shifts, strict=False):
+                array[row:stop] += shift
+        return known[same]
+
+    return EntryChunk(
+        keys, values, joined("state"), joined("key_group"), joined("key_start", key_at), joined("key_end", key_at),
+        joined("value_start", value_at), joined("value_end", value_at), joined("serial_start", key_at),
+        joined("serial_end", key_at),
+    )  # fmt: skip
 
 
 def to_disk(chunk: EntryChunk) -> pa.RecordBatch:

@@ -202,7 +202,7 @@ class StateColumn:
         return map_type(*types) if self.meta.state_type == "MAP" else types[0]
 
     def _as_bytes(self, unit: TypeSerializer) -> bool:
-        return any(unit is binary for binary in self._binary)
+        return bool(self._binary) and any(unit is binary for binary in self._binary)
 
     def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
         """Return cursors over spans of the block; their errors name this state."""

@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.rows.state_column import StateColumn
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
-from pyspark_savepoint.statebackends.types.unify import merge_registrations, unify
+from pyspark_savepoint.statebackends.types.unify import unify
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
@@ -286,17 +286,22 @@ def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
     return at < len(key_groups) and key_groups[at] <= key_group_range.end
 
 
-def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
-    """Return the type of a state's column over all files."""
-    common = merge_registrations(metas)
+def state_type(
+    metas: Sequence[StateMetaInfoSnapshot], common: StateMetaInfoSnapshot | None, options: DecodeOptions, raw: bool
+) -> pa.DataType:
+    """Return the type of a state's column over all files; ``common`` is what :func:`merge_registrations` returned."""
     metas = metas if common is None else [common]
     return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
 
 
-def united_states(chosen: Mapping[str, Sequence[StateMetaInfoSnapshot]]) -> tuple[StateMetaInfoSnapshot, ...]:
-    """Return one registration of each state of which not all files record that one, where there can be one."""
-    pairs = [(metas, merge_registrations(metas)) for metas in chosen.values()]
-    return tuple(one for metas, one in pairs if one is not None and any(meta != one for meta in metas))
+def united_states(
+    chosen: Mapping[str, Sequence[StateMetaInfoSnapshot]], common: Mapping[str, StateMetaInfoSnapshot | None]
+) -> tuple[StateMetaInfoSnapshot, ...]:
+    """Return the common registration of each state of which not all files record that one."""
+    pairs = [(metas, common[name]) for name, metas in chosen.items()]
+    return tuple(
+        one for metas, one in pairs if one is not None and any(meta is not one and meta != one for meta in metas)
+    )
 
 
 def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, operator: str) -> str | None:

@@ -73,7 +73,7 @@ class OperatorSource:
 
     @cached_property
     def _offsets(self) -> dict[str, Longs]:
-        return {state.name: np.array(state.offsets, np.int64) for state in self.states}
+        return {state.name: state.places for state in self.states}
 
 
 def operator_sources(savepoint: Snapshot, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:

@@ -63,7 +63,7 @@ from pyspark_savepoint.statebackends.tables.session_windows import (
     SessionWindows,
     merging_state,
 )
-from pyspark_savepoint.statebackends.types.unify import conform, unify
+from pyspark_savepoint.statebackends.types.unify import conform, merge_registrations, unify
 
 #: Cells of a batch: tables of very many columns have fewer rows in a batch.
 MAX_CELLS = 1 << 24
@@ -115,13 +115,14 @@ class KeyedTable:
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)
+        common = {name: merge_registrations(metas) for name, metas in chosen.items()}
         internal = request.include_internal or not namespaced
         options = replace(request.decode, ttl=request.include_ttl, internal=internal)
         if KEY not in request.raw:
             check_decodable_key(self.headers.key_serializers, request.undecodable, label, "keys")
         self.spec = KeyedSpec(
             tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes,
-            united_states(chosen),
+            united_states(chosen, common),
         )  # fmt: skip
         notes: list[str | None] = [*self.headers.notes]
         notes += [check_decodable(metas, request.undecodable, label) for metas in chosen.values()]
@@ -145,13 +146,18 @@ class KeyedTable:
                 operator=operator.label,
                 remedy="name other states with option 'state'",
             )
-        self.schema = pa.schema(list(self._fields(chosen, names)))
+        self.schema = pa.schema(list(self._fields(chosen, common, names)))
         self.lookup: KeyLookup | None = None
         if request.keys is not None:
             key = self.headers.headers[0].key_serializer
             self.lookup = KeyLookup.of(request.keys, key, operator.max_parallelism, options)
 
-    def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]], names: dict[str, str]) -> Iterator[pa.Field]:
+    def _fields(
+        self,
+        chosen: dict[str, list[StateMetaInfoSnapshot]],
+        common: dict[str, StateMetaInfoSnapshot | None],
+        names: dict[str, str],
+    ) -> Iterator[pa.Field]:
         operator = self.headers.operator.label
         options = self.spec.options
         kind = key_type(self.headers.key_serializers, options, KEY in self.spec.raw)
@@ -168,7 +174,7 @@ class KeyedTable:
         united = {meta.name: meta for meta in self.spec.united}
         for state, metas in chosen.items():
             name = names[state]
-            kind = state_type(metas, options, state in self.spec.raw)
+            kind = state_type(metas, common[state], options, state in self.spec.raw)
             shown = united.get(state, metas[0])
             comment = _comment(f"{shown.state_type} {shown.value_serializer.flink_type}")
             if self._shows_ttl(metas[0]):

@@ -60,15 +60,18 @@ def merge_registrations(metas: Sequence[StateMetaInfoSnapshot]) -> StateMetaInfo
 
     """
     first = metas[0]
-    if any(_outside(meta) != _outside(first) for meta in metas):
+    # There may be 2,000 states, each of which all subtasks register in the same way.
+    different = [first, *(meta for meta in metas if meta is not first and meta != first)]
+    if any(_outside(meta) != _outside(first) for meta in different[1:]):
         return None
     serializers: dict[str, TypeSerializer] = {}
     for role in first.serializers:
-        one = merge_serializers(meta.serializers[role] for meta in metas)
+        one = merge_serializers([meta.serializers[role] for meta in different])
         if one is None:
             return None
-        serializers[role] = one
-    return first if serializers == first.serializers else replace(first, serializers=serializers)
+        if one is not first.serializers[role]:
+            serializers[role] = one
+    return replace(first, serializers={**first.serializers, **serializers}) if serializers else first
 
 
 def _outside(meta: StateMetaInfoSnapshot) -> Any:
@@ -129,6 +132,10 @@ def _all(parts: Iterable[Any]) -> tuple[Any, ...] | None:
     return None if any(part is None for part in collected) else collected
 
 
+#: Types of fields of serializers that have no parts: most fields, and there may be 2,000 states.
+_PLAIN = frozenset({str, int, bool, bytes, type(None)})
+
+
 def _normalized(serializer: TypeSerializer) -> TypeSerializer:
     """Return the serializer with one serializer for each field that the classes of a POJO inherit.
 
@@ -138,7 +145,7 @@ def _normalized(serializer: TypeSerializer) -> TypeSerializer:
     changed = {}
     for name in _attributes(type(serializer)):
         part = getattr(serializer, name)
-        if not isinstance(part, str) and (value := _even_part(part)) is not part:
+        if type(part) not in _PLAIN and (value := _even_part(part)) is not part:
             changed[name] = value
     evened = replace(serializer, **changed) if changed else serializer
     if not isinstance(evened, PojoSerializer) or not evened.subclasses:

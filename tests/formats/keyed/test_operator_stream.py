@@ -22,7 +22,7 @@ WINDOWS = pytest.mark.parametrize("window", [1, 8, 1 << 20])
 
 def stream_of(content: bytes, offsets: Sequence[int], compressed: bool) -> OperatorStream:
     header = OperatorBackendHeader(6, compressed, (), (), len(HEAD))
-    return OperatorStream(InlineByteSource("a stream", HEAD + content), header, np.array(offsets))
+    return OperatorStream(InlineByteSource("a stream", HEAD + content), header, np.unique(offsets))
 
 
 def read(stream: OperatorStream, offsets: Sequence[int], window: int) -> list[tuple[bytes, int]]:
