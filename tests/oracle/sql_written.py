@@ -19,7 +19,7 @@ TYPES = {
     "yes": "BOOLEAN",
     "exact": "DECIMAL(38, 0)",
     "list": "ARRAY<INT>",
-    "both": "ROW<x INT, y INT>",
+    "pairs": "ROW<x INT, y INT>",
 }
 #: Calls of OLD and of NEW, with their columns.
 CALLS = {
@@ -57,10 +57,10 @@ CALLS = {
     "separator": ("LISTAGG(item) AS text", "LISTAGG(item, ';') AS text"),
     "first-to-last": ("FIRST_VALUE(amount) AS a", "LAST_VALUE(amount) AS a"),
     "first-of-other": ("FIRST_VALUE(amount) AS a", "FIRST_VALUE(price) AS a"),
-    "row": ("LAST_VALUE(ROW(price, amount)) AS both", "LAST_VALUE(ROW(amount, price)) AS both"),
+    "row": ("LAST_VALUE(ROW(price, amount)) AS pairs", "LAST_VALUE(ROW(amount, price)) AS pairs"),
     "row-moved": (
-        "LAST_VALUE(ROW(price, amount)) AS both, COUNT(*) AS n",
-        "COUNT(*) AS n, LAST_VALUE(ROW(price, amount)) AS both",
+        "LAST_VALUE(ROW(price, amount)) AS pairs, COUNT(*) AS n",
+        "COUNT(*) AS n, LAST_VALUE(ROW(price, amount)) AS pairs",
     ),
     "array": ("ARRAY_AGG(price) AS list", "ARRAY_AGG(amount) AS list"),
     "coalesced-after": ("SUM(price) AS a", "COALESCE(SUM(price), 0) AS a"),

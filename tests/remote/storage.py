@@ -35,6 +35,11 @@ ACCOUNT, AZURE_VERSION = "devstoreaccount1", "2021-08-06"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 HOP_BY_HOP = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"}
 
+#: The body of an answer that the store is busy.
+BUSY = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>ServerBusy</Code><Message>The server is currently unable to '
+    b"receive requests. Please retry your request.</Message><RequestId>4442587FB7D0A2F9</RequestId></Error>"
+)
 #: Headers of conditional writes: of S3 and Azure, and of Google.
 CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
 
@@ -46,11 +51,11 @@ class FaultyProxy(ThreadingHTTPServer):
     """Hands requests on to a store; ``fault(method, path)`` says which go wrong, and how.
 
     ``drop`` closes the connection, ``truncate`` after half of the body, ``stall`` says nothing, ``stall-body``
-    nothing after half of the body, ``short`` answers with half of it as if it were all, ``drip`` is slow; a number is
-    a status without a body. ``lose`` hands the request on, not the answer; ``late`` does so when the client has given
-    up, after ``delay`` seconds; ``slow`` answers late; ``forget`` acknowledges a request that it does not hand on.
-    With ``ignores_conditions``, requests are handed on without them, as by gateways that drop headers which they do
-    not know.
+    nothing after half of the body, ``short`` answers with half of it as if it were all, ``drip`` is slow; a number
+    is a status, with a body from 500 on. ``lose`` hands the request on, not the answer; ``late`` does so when the
+    client has given up, after ``delay`` seconds; ``slow`` answers late; ``forget`` acknowledges a request that it
+    does not hand on. With ``ignores_conditions``, requests are handed on without them, as by gateways that drop
+    headers which they do not know.
     """
 
     daemon_threads = True
@@ -121,9 +126,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("content-length", "0")
             self.end_headers()
         elif isinstance(fault, int):
+            body = BUSY if fault >= 500 and self.command != "HEAD" else b""
             self.send_response(fault)
-            self.send_header("content-length", "0")
+            self.send_header("content-type", "application/xml")
+            self.send_header("content-length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
         else:
             self._answer(body, fault)
 

@@ -1,0 +1,90 @@
+"""Each request of verbs fails once in Azure: the savepoint is whole then, or there is one error and none.
+
+Needs ``azurite-blob`` on the path: ``npm install -g azurite``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from tests.remote.conftest import SHOP
+from tests.remote.storage import ACCOUNT, ACCOUNT_KEY, AZURITE, FaultyProxy, azure_store, faulty_proxy
+
+pytestmark = pytest.mark.skipif(AZURITE is None, reason="needs Azurite: npm install -g azurite")
+FOLDER = f"abfs://bucket@{ACCOUNT}"
+SOURCE = f"{FOLDER}/shop"
+VERBS: dict[str, tuple[str, ...]] = {
+    "cp": ("cp", SOURCE, "{new}"),
+    "pin": ("pin", SOURCE, "{new}"),
+    "rename": ("rename", SOURCE, "{new}", "accounts=customers"),
+    "rename a state": ("rename", SOURCE, "{new}", "accounts.total=sum"),
+    "remove-keys": ("remove-keys", SOURCE, "{new}", "accounts", "--keys", "1042"),
+    "erase": ("erase", SOURCE, "{new}", "--keys", "1042"),
+    "migrate": ("migrate", SOURCE, "{new}", "--flink", "2.3"),
+    "verify": ("verify", SOURCE),
+    "show": ("show", SOURCE, "accounts"),
+    "sizes": ("sizes", SOURCE),
+    "ls": ("ls", SOURCE),
+}
+#: An answer that the store is busy; a connection that breaks before the request is done, and one after it.
+FAULTS: tuple[int | str, ...] = (503, "drop", "lose")
+
+
+@pytest.fixture
+def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
+    """A proxy before a container with the shop's savepoint."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", ACCOUNT)
+    monkeypatch.setenv("AZURE_STORAGE_KEY", ACCOUNT_KEY)
+    with azure_store() as port, faulty_proxy(port) as proxy:
+        assert run(proxy, "cp", str(SHOP), SOURCE) == 0
+        yield proxy
+
+
+def run(proxy: FaultyProxy, *words: str) -> int:
+    store_of.cache_clear()
+    proxy.requests.clear()
+    return main([*words, f"--storage-option=endpoint={proxy.endpoint}"])
+
+
+def once(number: int, fault: int | str) -> Callable[[str, str], int | str | None]:
+    lock, seen = threading.Lock(), [0]
+
+    def failing(method: str, path: str) -> int | str | None:
+        with lock:
+            seen[0] += 1
+            return fault if seen[0] == number else None
+
+    return failing
+
+
+def swept(proxy: FaultyProxy, verb: str, every: int) -> None:
+    """Fail each request of a verb once, in each way."""
+    words = VERBS[verb]
+    assert run(proxy, *(word.format(new=f"{FOLDER}/whole-{verb}") for word in words)) == 0
+    count = len(proxy.requests)
+    for fault in FAULTS:
+        for number in range(1, count + 1, every):
+            new = f"{FOLDER}/{verb}-{fault}-{number}".replace(" ", "-")
+            proxy.fault = once(number, fault)
+            done = run(proxy, *(word.format(new=new) for word in words))
+            proxy.fault = lambda method, path: None
+            assert done == 0, (verb, fault, number)
+            if "{new}" in words:
+                assert run(proxy, "verify", new, "--allow-outside") == 0, (verb, fault, number)
+    assert run(proxy, "verify", SOURCE) == 0
+
+
+@pytest.mark.parametrize("verb", ["cp", "remove-keys", "show"])
+def test_some_requests_fail_once(azure: FaultyProxy, verb: str) -> None:
+    swept(azure, verb, 7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_request_fails_once(azure: FaultyProxy, verb: str) -> None:
+    swept(azure, verb, 1)
