@@ -208,7 +208,7 @@ class Verbs:
         self.run("SQL", lambda: self.spark.sql(f"SELECT * FROM savepoint_states('{SHOP}')"))
         self.run("history", lambda: pyspark_savepoint.history(self.spark, str(SHOP)))
         self.run("initial_state", lambda: pyspark_savepoint.initial_state(sp, ACCOUNTS))
-        # The shop's source has no splits left, and the shop is no checkpoint of Spark.
+        # The shop's source has no splits left, and the shop is not a checkpoint of Spark.
         self.run("starting_offsets", lambda: refused(lambda _: pyspark_savepoint.starting_offsets(sp)))
         for name in ("open_streaming", "savepoint_from_streaming"):
             opened = getattr(pyspark_savepoint, name)

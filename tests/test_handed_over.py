@@ -115,7 +115,7 @@ def test_digits_of_other_scripts_are_none() -> None:
     ("text", "told"),
     [
         ('{"a": 1, "b": 2, "a": 1}', "name 'a' occurs twice"),
-        ("[NaN]", "NaN is no number"),
+        ("[NaN]", "NaN is not a number"),
         ("[-1e999]", "out of range"),
         ("[" * 201 + "]" * 201, "too deep"),
         ("[" * 100_000, "too deep"),

@@ -78,8 +78,8 @@ class Edits(Face[R, T]):
         Args:
             uid: The new operator.
             source: Its state. Rows have one row per key and one column per state. The end of an
-                :class:`OperatorTransformation` makes the state with functions. Of another savepoint the operator of
-                this uid is copied as it is. None adds an operator without state, for calls that add some.
+                :class:`OperatorTransformation` makes the state with functions. From another savepoint, the operator
+                of this uid is copied as it is. None adds an operator without state, for calls that add some.
             key: The column of the key, or several of a composite key. By default ``key``.
             name: The operator's name, which metadata of Flink 2 records.
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.

@@ -83,13 +83,13 @@ class Erasures(Edits[R, T]):
                 ``UID.TABLE`` is state that cannot be looked into, such as that of one's own source
                 (``orders.coordinator_state``). ``UID.STATE.COLUMN`` is a column where keys stand. The report has them.
             salt: The secret by which the report hashes keys and conditions. By default a random one. It is not in the
-                report, where everybody could try all keys with it: ``report.salt`` has it, to be kept apart. Who proves
-                the erasure needs it, as they need the keys.
+                report, where everybody could try all keys with it: ``report.salt`` has it, to be kept apart. The
+                proof of the erasure needs the salt and the keys.
             record_types: Types of records in flight that the snapshot does not have, by part: ``{"UID.input 0":
                 "TUPLE<LONG, STRING>"}``.
             below: A folder whose snapshots are named in the report if they have the keys too, or what conditions name.
                 By default that of the job's checkpoints, or the one that the savepoint is in. It is read as a whole.
-                Of a savepoint in a store, no folder is searched by default, and the report says so.
+                By default, no folder is searched for a savepoint in a store, and the report says so.
             flink_version: As in :meth:`write`.
             portable: As in :meth:`write`.
             checkpoint_id: As in :meth:`write`.
@@ -175,7 +175,7 @@ class Erasures(Edits[R, T]):
         for accepted in accept:
             if accepted not in known and not lenient:
                 raise OptionError(
-                    f"accept names {accepted!r}, where nothing is unknown, and no key stands",
+                    f"accept names {accepted!r}, where nothing is unknown, and no key was found",
                     path=self.path,
                     expected="UID.STATE, UID.TABLE or UID.STATE.COLUMN",
                     remedy=did_you_mean(accepted, sorted(known)),
@@ -226,7 +226,7 @@ class Erasures(Edits[R, T]):
             ``error``.
 
         Raises:
-            OptionError: If the text is no report, the salt is missing, ``accept`` names no place, or an argument is
+            OptionError: If the text is not a report, the salt is missing, ``accept`` names no place, or an argument is
                 invalid.
 
         Example::
@@ -278,7 +278,7 @@ class Erasures(Edits[R, T]):
         for accepted in accept:
             if accepted not in places:
                 raise OptionError(
-                    f"accept names {accepted!r}, which is no place in the snapshot",
+                    f"accept names {accepted!r}, which is not a place in the snapshot",
                     expected="UID.STATE.COLUMN, as the report names places where keys still stand, UID.STATE or "
                     "UID.TABLE of what it did not look into, or a file of the folder that _metadata does not name",
                     remedy=did_you_mean(accepted, sorted(places)),

@@ -47,15 +47,15 @@ class EvolutionChecks(Face[R, T]):
         Args:
             old_plan: The plan of the job that wrote the savepoint: a path, its text, or parsed JSON.
             new_plan: The plan of the new query.
-            nodes: Of what is ambiguous: the id of a node of the new plan, and that of the one that it continues.
-            sources: Of tables that were renamed: the new name, and the old one.
-            columns: Of columns that mean the same though their expressions differ: the new name, and the old one.
+            nodes: For ambiguous nodes: the id of a node of the new plan, and of the old node that it continues.
+            sources: For renamed tables: the new name, and the old one.
+            columns: For columns that mean the same, although their expressions differ: the new name, and the old one.
             filters: ``keep`` to accept that rows of before came in under other conditions.
             casts: Types that columns may become though values change: the column, and its type.
             fill: ``initial`` to let what is added begin with its initial value.
             backfill: Names of what you will give: of values, of tables, or ids of nodes.
             old_explain: What EXPLAIN JSON_EXECUTION_PLAN prints, or its path, if the old job ran without a plan.
-            new_explain: The same of the new job.
+            new_explain: The same for the new query.
 
         Returns:
             A row per operator, key, state and field (``level``): ``operator``, ``old_uid``, ``new_uid``, ``state``,

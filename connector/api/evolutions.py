@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.insight.evolved_states import EvolutionReport
 
 PlanLike = str | PathLike[str] | Mapping[str, Any]
-NO_PLAN = "Of a job that ran without a plan the changes are not known: run the new query once, into a new sink"
+NO_PLAN = "If a job ran without a plan, the changes are not known: run the new query once, into a new sink"
 #: How many problems one error names.
 NAMED = 5
 
@@ -79,8 +79,8 @@ class Evolutions(Face[R, T]):
             columns: Fields of the new query, each with that of the old one whose values it gets.
             filters: ``keep``: rows of before stay, though the new query filters other rows. ``refuse``: an error.
             casts: Fields of the new query, each with the type that its values are cast to.
-            old_explain: Of a job that ran without a plan: the text of ``EXPLAIN JSON_EXECUTION_PLAN``, or its path.
-            new_explain: Of a job that will run without a plan: the same of the new query.
+            old_explain: If the old job ran without a plan: the text of ``EXPLAIN JSON_EXECUTION_PLAN``, or its path.
+            new_explain: If the new job will run without a plan: the same text for the new query.
 
         Returns:
             The savepoint for the new query, not written yet.

@@ -123,7 +123,7 @@ class JobRestore(Family[S, R, T]):
             The identifier, which all methods take in place of a uid.
 
         Raises:
-            OptionError: If the job is no stream graph, or the graph has no such operator, or several.
+            OptionError: If the job is not a stream graph, or the graph has no such operator, or several.
             OperatorNotFoundError: If the snapshot does not contain the operator.
 
         Example::

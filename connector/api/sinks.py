@@ -46,7 +46,7 @@ class Sinks(Family[S, R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no committer.
+            StateNotFoundError: If the operator is not a committer.
             OptionError: If a row equals no committable, or ``lose_data`` is missing.
 
         Example::
@@ -82,7 +82,7 @@ class Sinks(Family[S, R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no committer.
+            StateNotFoundError: If the operator is not a committer.
             OptionError: If a row equals no committable.
 
         Example::

@@ -89,7 +89,7 @@ class Sources(Family[S, R, T]):
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateNotFoundError: If the operator is no source.
+            StateNotFoundError: If the operator is not a source.
             UnsupportedStateError: If the source is of no known kind.
             OptionError: If it has no such split, or a position cannot be one, or would be below 0.
 

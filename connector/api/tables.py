@@ -47,8 +47,8 @@ class Tables(Face[R, T]):
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid or does not
-                apply to the table. Spark raises that as PySparkException.
+            OptionError: If the savepoint is not written yet. Without Spark, also raised if an option is invalid or
+                does not apply to the table. With Spark, that is a PySparkException.
 
         Example::
 
@@ -92,8 +92,8 @@ class Tables(Face[R, T]):
             (the checkpoint id), ``_commit_timestamp`` (when that snapshot was complete), and the table's columns.
 
         Raises:
-            OptionError: If the savepoint is not written yet. Without Spark also if an option is invalid. Spark raises
-                that, and the following, as PySparkException.
+            OptionError: If the savepoint is not written yet. Without Spark, also raised if an option is invalid.
+                With Spark, that and the following are PySparkException.
             SnapshotNotFoundError: If there is no such snapshot, or none before the first. The error says what there is.
             UnsupportedStateError: If columns of the table changed in between.
 
@@ -178,13 +178,13 @@ class Tables(Face[R, T]):
         """Return the timers of an operator, or of all operators: one row per timer.
 
         Args:
-            uid: The operator. Of all, this process reads the timers, with Spark too, and holds them in memory.
+            uid: The operator. None for all: then this process reads the timers, with Spark too, and holds them.
             state: The name of a timer service, of one operator only. By default all.
             **options: Options of a read, such as ``keys``, ``parallelism``, of one operator only.
 
         Returns:
             Columns ``key``, ``namespace`` (if the timers have one), ``timestamp`` in milliseconds as a long, ``domain``
-            (``event`` or ``processing``) and ``service``. Of all operators the names of the operator come first, keys
+            (``event`` or ``processing``) and ``service``. For all operators, the names of the operator come first, keys
             and namespaces are JSON, and ``note`` says why timers cannot be read.
 
         Raises:
@@ -373,8 +373,8 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             StateNotFoundError: If the function registers a state that the operator does not have.
-            UserFunctionError: If the function cannot be pickled. Without Spark also if it raises an exception. In a
-                task of Spark that is a PySparkException.
+            UserFunctionError: If the function cannot be pickled. Without Spark, also raised if the function raises an
+                exception. In a task of Spark, that is a PySparkException.
 
         Example::
 
@@ -415,8 +415,8 @@ class Tables(Face[R, T]):
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             StateNotFoundError: If the operator has no windows.
-            UserFunctionError: If a function cannot be pickled. Without Spark also if it raises an exception. In a task
-                of Spark that is a PySparkException.
+            UserFunctionError: If a function cannot be pickled. Without Spark, also raised if the function raises an
+                exception. In a task of Spark, that is a PySparkException.
 
         Example::
 

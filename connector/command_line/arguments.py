@@ -547,7 +547,7 @@ class Erase(OfErasure, Edited, Table):
     """Write a savepoint without some keys in all operators, and a report of what could not be searched.
 
     Keys of .txt files and of --keys are texts, and whole numbers too if they look like one. Other files have types:
-    a text is no key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have the keys.
+    a text is not a key of an operator whose keys are numbers. With --dry-run the exit code is 1 if rows have the keys.
     """
 
     by: list[str] = option(
@@ -619,8 +619,8 @@ class RenameClass(Edited, Table):
 class Rekey(Edited, Table):
     """Write a savepoint in which an operator has other keys: its states, windows and timers move to them.
 
-    Two keys that would become one are an error, which --dry-run finds too, as are keys that the type does not hold
-    exactly. Values and operator state stay byte for byte.
+    Two keys that would become one are an error. So is a key that the type does not hold exactly. --dry-run finds
+    both. Values and operator state stay byte for byte.
     """
 
     uid: str = positional("the operator: its uid or its uid hash (32 hex digits)")
@@ -713,7 +713,7 @@ class Put(OfFile, Edited, Table):
     """
 
     upsert: bool = option(
-        "change the keys of the file alone: a row replaces what its key has of the state, an empty value "
+        "change only the keys of the file: a row replaces what its key has of the state, an empty value "
         "removes it, all other keys keep theirs"
     )
     replace: bool = option("replace the whole state: keys that the file lacks lose it")
@@ -760,7 +760,7 @@ class Diff(OfSnapshot, Table):
 
     path: str = positional("the older snapshot", metavar="old")
     new: str = positional("the newer snapshot")
-    new_as_of: str | None = option("the same of the newer snapshot's folder", metavar="VERSION")
+    new_as_of: str | None = option("as --as-of, for the folder of the newer snapshot", metavar="VERSION")
     uid: str | None = positional("the operator whose rows are shown (default: the numbers of all operators)")
     state: str | None = positional("one state (default: all keyed states)")
     table: str | None = option(
@@ -879,7 +879,7 @@ class Metrics(AtPath, Record):
     No value is decoded. notebooks/grafana.json is a dashboard of these names.
     """
 
-    path: str = positional("a snapshot, or a folder with several, such as that of a job's checkpoints: of the newest")
+    path: str = positional("a snapshot, or a folder of them, such as a job's checkpoints: then its newest snapshot")
     format: str = option(
         "openmetrics, which Prometheus reads too, or one JSON object per line (default: openmetrics)",
         choices=("openmetrics", "json"),

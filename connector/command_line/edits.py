@@ -140,7 +140,7 @@ class Sizes:
 
 
 def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> Sizes:
-    """Return the sizes of an operator's states; no value is decoded, and state that cannot be read is no error."""
+    """Return the sizes of an operator's states; no value is decoded, and state that cannot be read is not an error."""
     sizes: dict[str, tuple[int, int]] = {}
     try:
         for row in savepoint.table("sizes", operator.identifier).rows():

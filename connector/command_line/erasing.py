@@ -34,7 +34,7 @@ def erase(arguments: Erase, output: Output) -> int:
     """Erase keys from a snapshot, and from all below a folder; write reports."""
     keys, options = _keys(arguments), _options(arguments)
     if (arguments.all_below is None) != (arguments.all_to is None):
-        raise UsageError("--all-below and --all-to go together: what is read, and where it is written")
+        raise UsageError("--all-below and --all-to go together: the folder to read, and the folder to write")
     if arguments.all_below is not None and arguments.checkpoint_id is not None:
         raise UsageError(
             "--checkpoint-id is the number of one savepoint, and --all-below writes several",
@@ -277,7 +277,7 @@ def _expect_report_files(arguments: Erase) -> None:
         files += [writable(_beside(arguments.report))] if salt is None else []
         if arguments.all_to is not None and "://" in absolute(arguments.all_to):
             raise UsageError(
-                "--report writes reports to files of this machine, and those of --all-to stand beside the savepoints",
+                "--report writes to a file of this machine. Reports of --all-to are beside the savepoints",
                 found=arguments.all_to,
                 remedy="leave --report out, or erase them one by one",
             )

@@ -86,7 +86,7 @@ def text_of_file(path: Path) -> str:
 
 
 def _expect_file(path: Path) -> None:
-    """Raise the error for a path that is no file: a pipe would never end, nor would some devices."""
+    """Raise the error for a path that is not a file: a pipe would never end, nor would some devices."""
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe, socket or device" if path.exists() else "nothing"
         raise SnapshotNotFoundError("there is no such file", path=str(path), found=kind)
@@ -431,7 +431,7 @@ def expect_columns(rows: RowsOfFile, names: Sequence[str], option: str, path: Pa
     for name in names:
         if name not in rows.schema.names:
             raise OptionError(
-                f"{option} names {name!r}, which is no column of {path.name}",
+                f"{option} names {name!r}, which is not a column of {path.name}",
                 found=", ".join(rows.schema.names),
                 remedy=_separated(rows.schema.names) or did_you_mean(name, rows.schema.names),
             )

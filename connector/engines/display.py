@@ -170,7 +170,7 @@ def _operator(
 
 
 def _positions(operator: OperatorPlan) -> list[str]:
-    """Return the positions of a source, also changed ones; empty if it is no source, or cannot be read."""
+    """Return the positions of a source, also changed ones; empty if it is not a source, or cannot be read."""
     if operator.base is None:
         return []
     from pyspark_savepoint.statebackends.connectors.connector_table import positions_of

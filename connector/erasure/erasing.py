@@ -247,7 +247,7 @@ class Erasing:
                 if self.may_be_gone:
                     continue
                 raise StateNotFoundError(
-                    f"by names {name!r}, which is no operator with keyed state",
+                    f"by names {name!r}, which is not an operator with keyed state",
                     path=self.path,
                     expected="a uid, or a uid hash",
                     remedy=did_you_mean(name, [plan.label for plan in keyed]),
@@ -354,7 +354,7 @@ class Erasing:
         if self.may_be_gone:
             return None
         raise StateNotFoundError(
-            f"{name!r} is no operator, and no state of one",
+            f"{name!r} is neither an operator nor a state of one",
             path=self.path,
             expected="UID, UID.STATE, UID.splits, UID.source_coordinator, UID.committables, UID.in_flight",
             remedy=did_you_mean(name, self._names()),

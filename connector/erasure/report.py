@@ -51,7 +51,7 @@ class ErasureReport:
             content = None
         if not isinstance(content, dict) or content.get("form") != FORM or content.get("version") != VERSION:
             raise OptionError(
-                "this is no report of an erasure", expected=f"JSON with form {FORM!r} and version {VERSION}"
+                "this is not a report of an erasure", expected=f"JSON with form {FORM!r} and version {VERSION}"
             )
         damage = misfit(content)
         if damage is not None:

@@ -98,11 +98,11 @@ def misfit(value: Any, kind: Any = REPORT, path: str = "") -> str | None:
         return None if None in several else next(found for found in several if found is not None)
     if isinstance(kind, list):
         if not isinstance(value, list):
-            return f"{path} is no list: {value!r:.80}"
+            return f"{path} is not a list: {value!r:.80}"
         return next(filter(None, (misfit(one, kind[0], f"{path}[{at}]") for at, one in enumerate(value))), None)
     if isinstance(kind, Mapping):
         if not isinstance(value, dict):
-            return f"{path or 'it'} is no object: {value!r:.80}"
+            return f"{path or 'it'} is not an object: {value!r:.80}"
         return next(filter(None, _misfits(value, kind, path)), None)
     fits = value is None if kind is None else _is(value, kind)
     return None if fits else f"{path} is {WORDS[kind].replace('a ', 'no ', 1)}: {value!r:.80}"

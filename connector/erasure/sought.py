@@ -162,7 +162,7 @@ def _plain(value: object) -> object:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """Return values once, 1 and "1" and True apart; NULL is no key."""
+    """Return values once, 1 and "1" and True apart; NULL is not a key."""
     known = {(type(value).__name__, repr(value)): value for value in values if value is not None}
     return list(known.values())
 

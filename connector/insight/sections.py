@@ -390,7 +390,7 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     counted = ", ".join(numbered(number, severity.value) for severity, number in counts)
     by, changes = code("pyspark-savepoint doctor"), code("--budget")
-    to.about = f"{counted}, as {by} finds them. What is within the limits, which {changes} changes, is no finding."
+    to.about = f"{counted}, as {by} finds them. What is within the limits, which {changes} changes, is not a finding."
     rows = [(one.severity.value, one.check, one.operator, one.state, one.evidence, one.remedy) for one in findings]
     to.short = "nothing above the limits was found"
     if rows:

@@ -93,7 +93,7 @@ class _Words:
             return self.decimal()
         if name not in _NESTED:
             raise OptionError(
-                f"{word!r} is no type of a column", found=self.text, remedy=did_you_mean(name, (*_PLAIN, *_NESTED))
+                f"{word!r} is not a type of a column", found=self.text, remedy=did_you_mean(name, (*_PLAIN, *_NESTED))
             )
         self.expect("<")
         if name == "struct":

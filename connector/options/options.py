@@ -762,7 +762,7 @@ def _conflicts_of_changes(values: Mapping[str, Any], given: list[str]) -> list[s
             problems.append(f"options {listed(both)} each choose a version: give one of them")
     if values.get("include_state_window"):
         problems.append(
-            "option 'includeStateWindow' cannot apply to changes: where a window's contents are kept is no value of "
+            "option 'includeStateWindow' cannot apply to changes: where a window's contents are kept is not a value of "
             "its row; leave it out, or read one snapshot with 'versionAsOf'"
         )
     if values.get("deduplication_mode") == NO_DEDUPLICATION:

@@ -106,7 +106,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
 
     Raises:
         AssertionError: If they differ. The message lists what is new, gone, or has another type.
-        OptionError: If there is no such file, or it is no schema.
+        OptionError: If there is no such file, or it is not a schema.
 
     Example::
 
@@ -194,7 +194,7 @@ def assert_verdict(
 
     Raises:
         AssertionError: If the verdict is another, or there is none.
-        OptionError: If ``verdict`` is no verdict.
+        OptionError: If ``verdict`` is not a verdict.
 
     Example::
 
@@ -208,7 +208,7 @@ def assert_verdict(
     verdicts = [str(one) for one in Verdict]
     if verdict not in verdicts:
         raise OptionError(
-            "argument 'verdict' is no verdict",
+            "argument 'verdict' is not a verdict",
             expected="one of those that check_restore gives",
             found=repr(verdict),
             remedy=did_you_mean(str(verdict), verdicts),

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OutputError, SavepointError
 from pyspark_savepoint.formats.io.outputs import REMEDIES
 
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
-#: What is no file, by the type of its mode.
+#: What is not a file, by the type of its mode.
 NO_FILES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",

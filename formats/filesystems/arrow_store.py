@@ -136,7 +136,7 @@ class ArrowStore:
     def copy_from(self, other: ArrowStore, source: str, target: str, size: int) -> bool:
         """Have the store copy a file of its own, of this size; return whether it did, completely.
 
-        Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so that a refusal is no error.
+        Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so a refusal is not an error.
         """
         if self.filesystem.type_name not in COPYING or not self.filesystem.equals(other.filesystem):
             return False

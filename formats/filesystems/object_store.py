@@ -308,7 +308,7 @@ class ObjectStore:
     def copy(self, source: str, target: str, size: int) -> bool:
         """Have the store copy a file of this size within it; return whether it did.
 
-        Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so that a refusal is no error.
+        Stores limit the sizes that they copy in one request (S3: 5 GB, Azure: 256 MB), so a refusal is not an error.
         Azure may answer before it has copied.
         """
         # Few clients, which differ in the time that they give to a request.

@@ -1,7 +1,7 @@
 """Folders of machine code that nobody else can have written.
 
 The index of numba's cache is a pickle: who writes it runs code in every process that loads it. A folder is used only
-if it belongs to this user or to root, is no link, and no other user may write to it or put another in its place.
+if it belongs to this user or to root, is not a link, and no other user may write to it or put another in its place.
 Neither it nor a folder above it is writable for others, but for those where only owners may rename (sticky, as
 ``/tmp`` is).
 """
@@ -44,7 +44,7 @@ def reason_against_file(file: Path) -> str | None:
     except OSError as error:
         return f"{file} cannot be looked at: {error.strerror}"
     if not stat.S_ISREG(status.st_mode):
-        return f"{file} is no file"
+        return f"{file} is not a file"
     return _of_others(file, status)
 
 
@@ -55,7 +55,7 @@ def _against(path: Path, *, alone: bool = False) -> str | None:
         # Who may replace a link is a matter of its folder; where it leads is looked at, too.
         return f"{path} is a link" if alone else _of_another_owner(path, status)
     if not stat.S_ISDIR(status.st_mode):
-        return f"{path} is no folder"
+        return f"{path} is not a folder"
     if status.st_mode & stat.S_ISVTX and not alone:
         return _of_another_owner(path, status)
     return _of_others(path, status)

@@ -2,7 +2,7 @@
 
 ``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. They are
 converted to and from Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of
-UTF-8. A lone surrogate has no UTF-8: in a column it is U+10FFFF, a code point that is no character, and its four hex
+UTF-8. A lone surrogate has no UTF-8: in a column it is U+10FFFF, a code point that is not a character, and its four hex
 digits. U+10FFFF itself stays as it is, unless four such digits (or ``ffff``) follow it: then ``ffff`` comes between.
 """
 

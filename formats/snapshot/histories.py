@@ -164,7 +164,7 @@ class Histories:
             if job is not None:
                 jobs.setdefault(job, {}).setdefault(one.identity, one)
         starts, placed = [], set[bytes]()
-        # What was copied from the folder of a job, without more, is no job.
+        # What was copied from the folder of a job, without more, is not a job.
         for job, members in sorted(jobs.items(), key=lambda item: (-len(item[1]), item[0])):
             if not members.keys() <= placed:
                 own_members = [one for identity, one in members.items() if identity not in placed]

@@ -101,7 +101,7 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     gone += _replaced(filesystem, listed, named, now, older_than)
     if published is None and listed and not unfinished and not gone:
         raise SnapshotNotFoundError(
-            "the folder is no savepoint, and nothing in it is of an aborted write",
+            "the folder is not a savepoint, and nothing in it is of an aborted write",
             path=filesystem.uri(directory),
             found=", ".join(sorted(entry.name for entry in listed)[:5]),
             remedy="give the folder of the savepoint, the one with _metadata",

@@ -201,7 +201,7 @@ class SourceState:
         coordinator = operator.coordinator_state
         if coordinator is None and not elements:
             raise StateNotFoundError(
-                "the operator is no source with splits",
+                "the operator is not a source with splits",
                 operator=operator.label,
                 expected=f"operator state {READER_STATE!r}, or the state of a coordinator",
                 remedy="table 'offsets' lists the sources that the savepoint has",

@@ -47,7 +47,7 @@ def enumerator_version(release: str) -> int:
     """
     parts = release.split("-")[0].split(".")
     if len(parts) < 2 or not all(part.isdecimal() and part.isascii() for part in parts[:2]):
-        raise OptionError("this is no release of the Kafka connector", expected="such as 3.4.0", found=release)
+        raise OptionError("this is not a release of the Kafka connector", expected="such as 3.4.0", found=release)
     number = int(parts[0]), int(parts[1])
     if number < (3, 1):
         return 1

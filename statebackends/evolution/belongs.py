@@ -13,7 +13,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import Operato
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
 MAX_NAMED = 5
-WITH_EXPLAIN = "Of a job that ran without a plan, give what EXPLAIN JSON_EXECUTION_PLAN prints for its statements too"
+WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSON_EXECUTION_PLAN for its statements"
 #: What OVER keeps to remove keys, where the job has a time to live.
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]

@@ -162,7 +162,7 @@ def read_plan(plan: PlanLike, argument: str = "plan") -> Plan:
                 raise ValueError(f"two nodes have id {node.id}")
             for source in node.inputs:
                 if source not in nodes:
-                    raise ValueError(f"an edge from node {source} to node {node.id}, which is not behind it")
+                    raise ValueError(f"an edge from node {source} to node {node.id}, which does not follow it")
             nodes[node.id] = node
         if sources or not nodes:
             raise ValueError(f"edges to nodes that are not there: {sorted(sources)}" if sources else "no nodes")

@@ -59,7 +59,7 @@ class Options:
         return next((self.casts[one] for one in self._names(node, name) if one in self.casts), None)
 
     def refuse_unknown(self, fields: Iterable[tuple[int, str]]) -> None:
-        """Raise OptionError for a name of ``casts`` or ``columns`` that is no field of NEW, ``fields`` among them."""
+        """Raise OptionError for a name of ``casts``, ``columns`` or ``fields`` that is not a field of NEW."""
         for node, name in fields:
             self._names(node, name)
         for argument, given in (("casts", self.casts), ("columns", self.columns)):

@@ -11,7 +11,7 @@ N + 1 snapshots are N comparisons, all of which are partitions of one read. Keye
 bytes of their entries, as ``changed_rows`` does; other tables, windows that merge, states of PyFlink, looked up keys
 and flattened states by the values of their rows, as ``changed_values`` does. A row with the same key (window, split)
 before and after is an update; rows without any, such as timers and elements of operator state, are inserted and
-deleted. Where a row is, its key group and its subtask, is no value of it: a row that moved did not change.
+deleted. Where a row is, its key group and its subtask, is not a value of it: a row that moved did not change.
 """
 
 from __future__ import annotations

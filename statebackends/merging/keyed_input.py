@@ -281,6 +281,6 @@ def described(shared: Sequence[SharedInput]) -> str:
         sum(shared_input.common for shared_input in shared),
     )
     return (
-        f"{changed / 1e6:.1f} MB of table files that one of two snapshots alone has are read, and of "
-        f"{common / 1e6:.1f} MB that both have only the blocks with keys found there"
+        f"{changed / 1e6:.1f} MB of table files that only one of the two snapshots has are read, and of "
+        f"{common / 1e6:.1f} MB that both have, only the blocks with the keys found there"
     )

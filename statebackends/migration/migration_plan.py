@@ -398,7 +398,7 @@ def plan_migration(
 
 
 def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
-    """Raise OptionError if a name in an option is no state and no operator."""
+    """Raise OptionError if a name in an option is neither a state nor an operator."""
     refs = [ref for operator in plans for ref in operator.refs]
     for name in names:
         if not any(ref.is_named([name]) for ref in refs):

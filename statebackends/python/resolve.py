@@ -285,7 +285,7 @@ def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, Declared
     for name in said:
         if shown_name(name) not in known:
             raise StateNotFoundError(
-                f"option 'pyTypes' names {name!r}, which is no state of PyFlink of the operator",
+                f"option 'pyTypes' names {name!r}, which is not a state of PyFlink of the operator",
                 operator=opened.operator.label,
                 remedy=did_you_mean(name, known),
             )
@@ -385,7 +385,7 @@ def _map_state(name: str, ttl: bool, said: DeclaredState | None, found: Found) -
         return PythonState(name, "MAP", said.type.value, said.type.key, ttl), ""
     if said is not None:
         raise StateNotFoundError(
-            f"option 'pyTypes' gives map state {shown_name(name)!r} a type that is no map",
+            f"option 'pyTypes' gives map state {shown_name(name)!r} a type that is not a map",
             expected=f"{shown_name(name)} MAP<K, V>",
             found=said.type.flink_type,
         )

@@ -88,7 +88,7 @@ class OperatorHeaders:
 
     @cached_property
     def tables(self) -> dict[str, str]:
-        """Return the table of each state that is no timer queue, by name."""
+        """Return the table of each state that is not a timer queue, by name."""
         return {name: table_of(metas[0]) for (name, timer), metas in self.metas().items() if not timer}
 
     @property

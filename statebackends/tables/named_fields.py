@@ -198,7 +198,7 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
         )
         if kind is None:
             raise OptionError(
-                f"option 'fieldNames' names {name!r}, which is no column with fields",
+                f"option 'fieldNames' names {name!r}, which is not a column with fields",
                 operator=operator.label,
                 remedy=did_you_mean(name, list(structs)),
             )

@@ -218,7 +218,7 @@ class TypeExtractor:
             if made is not None:
                 return made
             return self.tuple(hierarchy, kind) if self.is_below(kind, TUPLE) else self.of_class(hierarchy, kind)
-        raise NoTypeError(f"{kind} is no type")
+        raise NoTypeError(f"{kind} is not a type")
 
     def by_factory(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted | None:
         """Return the type if ``@TypeInfo`` of a class or superclass decides it, else None."""
@@ -255,7 +255,7 @@ class TypeExtractor:
     def tuple(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted:
         """Return a tuple or a subclass of one; a POJO if that has more public fields."""
         if kind.name == TUPLE:
-            raise NoTypeError("Tuple itself is no type")
+            raise NoTypeError("Tuple itself is not a type")
         below = self.superclasses(kind)
         tuple_type = below[-2]
         if tuple_type.name == f"{TUPLE}0":

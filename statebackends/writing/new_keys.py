@@ -391,5 +391,5 @@ def exact_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
         changed = pc.not_equal(result.cast(column.type), column)
         if pc.any(changed).as_py():
             value = column[changed.index(True).as_py()].as_py()
-            raise ValueRangeError("a key is no number as it is written", expected=str(kind), found=repr(value))
+            raise ValueRangeError("a key is not a number as it is written", expected=str(kind), found=repr(value))
     return result

@@ -96,7 +96,7 @@ def shown(about: dict[str, object]) -> str:
     rows = [Figure(**figure).row() for figure in figures]
     what = (
         f"`python -m tests.benchmarks {about['part']}`: {about['keys']:,} keys, {about['date']}, {about['machine']}, "
-        f"load {about['load']} before; {about['minutes']} minutes."
+        f"load {about['load']} before, {about['minutes']} minutes."
     )
     return "\n".join([what, "", HEAD, *rows])
 

@@ -764,7 +764,7 @@ WRONG_ASSERTIONS: list[tuple[Callable[[], None], str]] = [
         lambda: assert_restores(SHOP, job_of(), allow_non_restored_state="x"),  # type: ignore[arg-type]
         "is true or false",
     ),
-    (lambda: assert_verdict(SHOP, job_of(), "accounts", "okay"), "is no verdict"),
+    (lambda: assert_verdict(SHOP, job_of(), "accounts", "okay"), "is not a verdict"),
     (lambda: assert_verdict(SHOP, job_of(), None, "fails"), "names an operator"),  # type: ignore[arg-type]
 ]
 

@@ -102,7 +102,7 @@ def test_files(tmp_path: Path) -> None:
     file.chmod(0o646)
     assert reason_against_file(file) == f"others may write to {file}"
     (tmp_path / "link").symlink_to(file)
-    assert reason_against_file(tmp_path / "link") == f"{tmp_path / 'link'} is no file"
+    assert reason_against_file(tmp_path / "link") == f"{tmp_path / 'link'} is not a file"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")

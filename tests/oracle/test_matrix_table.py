@@ -35,12 +35,12 @@ def test_no_cell_is_empty_and_errors_are_told_below() -> None:
     heading, _, *changes = rows(table)
     by_name = {name: dict(zip(heading[1:], cells, strict=True)) for name, *cells in changes}
     assert list(by_name) == list(NAMES)
-    assert by_name["remove_keys"]["RocksDB native, on rocksdb"] == "1.16-1.17, 2.3; not 1.18"
+    assert by_name["remove_keys"]["RocksDB native, on rocksdb"] == "1.16-1.17, 2.3, not 1.18"
     assert by_name["remove_keys"]["RocksDB native, on hashmap"] == "1.16-1.17, 2.3"
     assert by_name[REFERENCED]["RocksDB native, on hashmap"] == "own files"
     assert all(cell for cells in by_name.values() for cell in cells.values())
     assert "6 cells were restored" in table
-    assert "420 values compared; 1 cells were not restored. The bases were written by 1.16.3." in table
+    assert "420 values compared, 1 cells were not restored. The bases were written by 1.16.3." in table
     assert "* RocksDB native on rocksdb, remove_keys:\n  StateMigrationException: no" in table
 
 

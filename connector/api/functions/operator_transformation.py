@@ -363,7 +363,7 @@ class KeyedTransformation(StateTransformation, Generic[T]):
     def connect(self, *others: KeyedTransformation[T] | BroadcastInput) -> ConnectedTransformation[T]:
         """Connect the records with other inputs of the same key, or with one that every task gets as a whole.
 
-        The records of a key come in the order of their timestamps, whichever input they are of. Options of the
+        The records of a key come in the order of their timestamps, whichever input they come from. Options of the
         processing are given to the first input, or to the result. Flink: ``KeyedStream#connect``,
         ``KeyedMultipleInputTransformation``.
 

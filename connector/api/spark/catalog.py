@@ -22,8 +22,8 @@ They run on an executor, which needs the package as for every read.
 
 Databases are created and dropped by SQL statements that run one by one. This works on classic sessions and on Connect,
 as only ``spark.sql`` and ``spark.catalog`` are used. A namespace belongs to one snapshot, recorded in its comment:
-namespaces of other snapshots are neither used nor dropped. Of a folder each snapshot has one namespace, and its newest
-has another, ``latest``, whose views look it up in each query.
+namespaces of other snapshots are neither used nor dropped. In a folder, each snapshot has one namespace. The newest has
+another, ``latest``: each query looks up which one it is.
 """
 
 from __future__ import annotations

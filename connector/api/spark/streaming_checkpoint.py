@@ -646,7 +646,7 @@ def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: s
         timers.select(*map(quoted, keys)).where(where).schema  # noqa: B018  # Connect asks the server only now
     except PySparkException as error:
         raise OptionError(
-            "where= is no condition on the columns of the key",
+            "where= is not a condition on the columns of the key",
             path=path,
             expected=f'columns {", ".join(keys)}, such as "{quoted(keys[0])} IS NOT NULL"',
             found=f"{where}: {first_line(error)}",

@@ -110,7 +110,7 @@ def query_log(spark: SparkSession, path: str, batch_id: int | None) -> QueryLog:
     began, committed = logged_batches(spark, path, OFFSETS), logged_batches(spark, path, COMMITS)
     if not committed or not began:
         raise SnapshotNotFoundError(
-            "the query has committed no batch" if began else "this is no checkpoint of a streaming query",
+            "the query has committed no batch" if began else "this is not a checkpoint of a streaming query",
             path=path,
             expected="folders 'offsets', 'commits' and 'state', as of option checkpointLocation",
             remedy="let the query finish a batch: processAllAvailable()"

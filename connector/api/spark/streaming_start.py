@@ -68,7 +68,7 @@ def initial_state(
     Raises:
         OperatorNotFoundError: If the snapshot has no such operator.
         StateNotFoundError: If it has no keyed state and no timers.
-        UnsupportedStateError: If its windows or timers have a namespace that is no window of time.
+        UnsupportedStateError: If its windows or timers have a namespace that is not a window of time.
         OptionError: If ``key`` does not fit the key, the savepoint is not written, or an option is invalid.
 
     Example::
@@ -180,7 +180,7 @@ def _options_by_table(
 ) -> dict[str, dict[str, Any]]:
     """Return the options of each table of keyed state: those that apply to it, with its own states.
 
-    What applies to none of them, or is no state of theirs, is an option of the first, whose error says so.
+    What applies to none of them, or is not a state of theirs, is an option of the first, whose error says so.
     """
     declared = {name.casefold(): option for name, option in named(SavepointReadOptions)}
     own = {table: tables[table] for table in KEYED_TABLES if table in tables}
@@ -232,7 +232,7 @@ def _expect_windows(rows: DataFrame, column: str, sp: Savepoint, uid: OperatorRe
     kind: Any = rows.schema[column].dataType
     if getattr(kind, "names", None) != ["start", "end"]:
         raise UnsupportedStateError(
-            f"column {column!r} is no window of time",
+            f"column {column!r} is not a window of time",
             operator=str(uid),
             path=sp.path,
             found=kind.simpleString(),

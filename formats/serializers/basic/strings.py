@@ -6,7 +6,7 @@
     CharValueSerializer    u16 unit
 
 Java strings may hold a surrogate without its other half, which has no UTF-8. Option ``text`` says what a column has
-instead: ``escape`` the code point U+10FFFF, which is no character, and four hex digits, so that it can be written back;
+instead: ``escape`` the code point U+10FFFF, which is not a character, and four hex digits, so it can be written back;
 ``replace`` U+FFFD; ``error`` an error. A U+10FFFF of the text itself is shown as it is, unless what follows it reads as
 such digits (or as ``ffff``): then ``ffff`` comes between, so that each column's text stands for one Java string.
 Flink: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.

@@ -246,7 +246,7 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
                 )
             return state
     raise StateNotFoundError(
-        "the operator is no committer of a sink",
+        "the operator is not a committer of a sink",
         operator=operator.label,
         expected=f"operator state {COMMITTER_STATE!r}",
         remedy="the committer of a sink is another operator than its writer: table 'committables' has its id",

@@ -96,7 +96,7 @@ class CompiledProgram:
 
 
 def _items(part: KryoStatePart) -> tuple[int, int] | None:
-    """Return the kinds of the items of a part; None if one of them is no string and no number."""
+    """Return the kinds of the items of a part; None if one of them is neither a string nor a number."""
     old, new = part.part.old, part.part.new
     if not isinstance(old, KryoSerializer) or any(map(old.classes.is_custom, (*CLASSES, *PLAIN))):
         return None

@@ -112,7 +112,7 @@ class MisreadingReader(ObjectReader):
             raise MisreadError(f"a {name}: {why}")
         if name in SORTED:
             if isinstance(kryo_object.header, KryoObject) and not self._may_compare(kryo_object.header.class_name):
-                raise MisreadError(f"a {kryo_object.header.class_name} is no comparator")
+                raise MisreadError(f"a {kryo_object.header.class_name} is not a comparator")
             if kryo_object.header is None:
                 self._expect_comparable(kryo_object)
         if name[:2] in ("[L", "[["):

@@ -43,7 +43,7 @@ _UNKNOWN: Any = object()
 
 
 class StoredTable(ABC):
-    """Table by the bytes of its keys in RocksDB after the number of the state; None is no value."""
+    """Table by the bytes of its keys in RocksDB after the number of the state; None is not a value."""
 
     def __init__(self, memory: EntryMemory, prefix: bytes) -> None:
         self._memory = memory

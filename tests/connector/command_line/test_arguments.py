@@ -14,7 +14,7 @@ from tests.connector.command_line.conftest import Run
 #: What is declared once. Of ``--where`` and ``--flink`` commands say more than others, in the same words.
 ONE_MEANING = ["--keys", "--keys-file", "--dry-run", "--portable", "--checkpoint-id", "--as-of", "--allow-outside"]
 IN_THE_SAME_WORDS = {"--where": "condition is true", "--flink": "Flink that must restore it"}
-#: Commands that write what is no savepoint: a file, which ``--force`` or the name of the file decides about.
+#: Commands that write what is not a savepoint: a file, which ``--force`` or the name of the file decides about.
 OF_FILES = {"export", "schema", "report", "metrics", "warm-up"}
 
 

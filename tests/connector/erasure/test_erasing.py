@@ -792,7 +792,7 @@ def test_a_condition_that_does_not_fit_is_an_error_before_anything_is_written(sh
 @pytest.mark.parametrize("uid", ["acounts", "orders-source"])
 def test_an_operator_that_by_names_must_have_keys(shop: Path, uid: str) -> None:
     """A misspelt one would keep the keys of the person."""
-    with pytest.raises(StateNotFoundError, match=rf"by names '{uid}', which is no operator with keyed state"):
+    with pytest.raises(StateNotFoundError, match=rf"by names '{uid}', which is not an operator with keyed state"):
         pyspark_savepoint.open(shop).erase([1042], by={uid: "key"}, dry_run=True)
 
 

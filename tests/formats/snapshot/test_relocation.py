@@ -269,7 +269,7 @@ def test_operator_state_of_a_finished_subtask_goes_to_one_that_runs() -> None:
         with_operator_state(part, dict.fromkeys(range(3), handle))
 
 
-# -- what is no state ---------------------------------------------------------------------------------------
+# -- what is not a state ---------------------------------------------------------------------------------------
 
 KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n"
 

@@ -90,7 +90,7 @@ def test_nothing_is_removed_where_it_is_not_known_what_is_needed(folder: Path, t
     (tmp_path / "of others").mkdir()
     assert vacuum(str(tmp_path / "of others"), 0) == []
     (tmp_path / "of others" / "notes.txt").touch()
-    with pytest.raises(SnapshotNotFoundError, match="is no savepoint") as caught:
+    with pytest.raises(SnapshotNotFoundError, match="is not a savepoint") as caught:
         vacuum(str(tmp_path / "of others"), 0)
     assert caught.value.facts["found"] == "notes.txt"
 

@@ -58,7 +58,7 @@ def printed(results: Results) -> str:
     writers = sorted({str(result["base of"]) for result in results.values() if "base of" in result}, key=by_number)
     lines = [
         f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}):",
-        f"{sum(restored):,} values compared; {len(results) - len(restored)} cells were not restored. The bases were "
+        f"{sum(restored):,} values compared, {len(results) - len(restored)} cells were not restored. The bases were "
         f"written by {', '.join(writers)}.",
         "",
         "| change | " + " | ".join(f"{base}, on {backend}" for base, backend in columns()) + " |",
@@ -73,7 +73,7 @@ def printed(results: Results) -> str:
             bad = {release: result for release, result in cells.items() if "error" in result}
             text = short(good, every)
             if bad:
-                text = f"{text}; not {short(bad, every)}" if text else f"not {short(bad, every)}"
+                text = f"{text}, not {short(bad, every)}" if text else f"not {short(bad, every)}"
                 for result in bad.values():
                     errors[f"{base} on {backend}", reason(str(result["error"]))].append(change)
             only = change == REFERENCED and BASES[base].only_own and backend != BASES[base].own

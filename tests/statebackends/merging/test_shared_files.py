@@ -121,7 +121,7 @@ def test_held_checkpoints_have_the_files_of_the_job(corpus: Path, tmp_path: Path
     options = {"uid": "accounts", "startingVersion": 3, "endingVersion": 4}
     expected = changes(job, **options)
     described = described_of(job, options)
-    assert "table files that one of two snapshots alone has" in described
+    assert "table files that only one of the two snapshots has" in described
     for number in held:
         checkpoint = next(job.rglob(f"chk-{number}"))
         pyspark_savepoint.open(checkpoint).pin(tmp_path / "held" / checkpoint.name)

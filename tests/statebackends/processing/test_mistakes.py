@@ -135,7 +135,7 @@ def test_bootstrap_functions_yield_nothing() -> None:
 
 
 class Texts(KeyedStateBootstrapFunction):
-    """Of one key the value is no number."""
+    """Of one key the value is not a number."""
 
     def open(self, ctx: Any) -> None:
         self.state = ctx.get_state(ValueStateDescriptor("state", "LONG"))

@@ -246,7 +246,7 @@ def test_raw_shows_what_flink_stores(table: Callable[..., Any]) -> None:
         ("v_long INT", CorruptStateError, "give it the type that the job does"),
         ("v_tuple ROW<INT, STRING>", CorruptStateError, "are no ROW<INT, STRING>"),
         ("v_lnog LONG", StateNotFoundError, "did you mean 'v_long'"),
-        ("map LONG", SavepointError, "a type that is no map"),
+        ("map LONG", SavepointError, "a type that is not a map"),
         ("v_long LNG", OptionError, "LNG"),
         ("v_long", OptionError, "a name and a type per state"),
         ("v_long LONG; v_long INT", OptionError, "has two types"),

@@ -83,7 +83,7 @@ def windows(keys: Sequence[int]) -> pa.Table:
 
 
 def without_empty(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as they are read: an empty list is no state."""
+    """Rows as they are read: an empty list is not a state."""
     rows = rows_of([table])
     return sorted(
         ({name: value for name, value in row.items() if value != []} for row in rows),

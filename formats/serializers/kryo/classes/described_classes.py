@@ -116,7 +116,7 @@ class Generics5:
         return self.depth, list(self._types)
 
     def rewind(self, mark: tuple[int, list[tuple[JavaType, int]]]) -> None:
-        """Go back to a mark: what was read since then is no object."""
+        """Go back to a mark: what was read since then is not an object."""
         self.depth, self._types[:] = mark
 
     def next_types(self) -> tuple[JavaType, ...]:

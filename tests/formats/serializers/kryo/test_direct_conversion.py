@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 )
 from tests.formats.serializers.kryo.test_described import serializer_of
 
-#: A float that is no number and signals it: Python's floats, and so objects, make it a quiet one.
+#: A float that is not a number and signals it: Python's floats, and so objects, make it a quiet one.
 SIGNALLING = re.compile(rb"[\x7f\xff][\x80-\xbf]")
 ORDER = "com.shop.Order"
 WORDS = f"""

@@ -205,8 +205,8 @@ def test_fields_of_pojos_stand_in_the_order_of_java() -> None:
 # -- the corpus ----------------------------------------------------------------------------------------------------
 
 EARLIER = "an earlier version of the snapshot"
-#: Why the text of a serializer is no type, or one of another snapshot: of those that releases have both in the data set
-#: and in Flink's test resources.
+#: Why the text of a serializer is not a type, or one of another snapshot: for those that releases have both in the data
+#: set and in Flink's test resources.
 REASONS: Mapping[str, str] = {
     "arraylist-serializer": "in memory only: state has LIST",
     "ttl-aware-serializer-string-value": "in memory only: the serializer inside is what is shown",
