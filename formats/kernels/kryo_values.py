@@ -1013,3 +1013,84 @@ def variant_rows(
     state[OUT] = q
     state[METADATA] = m
     return row
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+#: Kinds of columns: those without parts, all others. A column has a slot, and the first and the number of its parts.
+SCALAR, VARIANT, STRUCT, LIST, ENTRIES, HELD = range(6)
+COLUMN_KIND, SLOT, FIRST_PART, PARTS = range(4)
+
+
+@kernel
+def _fill(
+    columns: Any, members: Any, accepts: Any, tree: Any, column: Any, i: Any, row: Any, bases: Any, counts: Any,
+    numbers: Any,
+) -> Any:  # fmt: skip
+    """Append an object, or null, to a column; return whether the column accepts it and all that is in it."""
+    if i >= 0 and tree[i, 0] < 0:
+        i = np.int64(-1)
+    if i >= 0 and accepts[column, tree[i, 0]] == 0:
+        return False
+    kind = columns[column, COLUMN_KIND]
+    if kind != HELD:
+        slot = columns[column, SLOT]
+        at = bases[slot] + counts[slot]
+        counts[slot] += 1
+        if numbers.shape[0] > 0:
+            numbers[at, 0] = 1 if i >= 0 else 0
+            numbers[at, 1] = 0
+            numbers[at, 2] = row
+            if kind == VARIANT:
+                numbers[at, 1] = i
+            elif i >= 0:
+                numbers[at, 1] = tree[i, 1]
+                numbers[at, 2] = tree[i, 0] if accepts[column, tree[i, 0]] == 2 else tree[i, 2]
+    rounds = np.int64(0)
+    if kind in (STRUCT, HELD):
+        rounds = columns[column, PARTS]
+    elif kind in (LIST, ENTRIES) and i >= 0:
+        rounds = tree[i, 1]
+    child = i + 1
+    for k in range(rounds):
+        part = columns[column, FIRST_PART]
+        if kind == STRUCT:
+            part += k
+        elif kind == ENTRIES:
+            part += k & 1
+            if k & 1 == 0 and tree[child, 0] < 0:
+                return False
+        inner = child if i >= 0 else np.int64(-1)
+        if not _fill(columns, members, accepts, tree, members[part], inner, row, bases, counts, numbers):
+            return False
+        if i >= 0:
+            child = tree[child, 3]
+    return True
+
+
+@kernel
+def fill_rows(
+    columns: Any, members: Any, accepts: Any, tree: Any, roots: Any, bases: Any, counts: Any, numbers: Any
+) -> None:
+    """Append values to columns; without ``numbers`` they are only counted, for which there is to be room then.
+
+    Numbers of a column's slot: whether it is not null; the number or the place of the text, the length of a list, the
+    root of a variant; another number: the row of a variant, the node of a constant of an enum. Rows that a column does
+    not accept become LEFT_TO_CALLER.
+    """
+    for row in range(roots.shape[0]):
+        if roots[row] >= 0 and not _fill(
+            columns, members, accepts, tree, np.int64(0), roots[row], np.int64(row), bases, counts, numbers
+        ):
+            roots[row] = LEFT_TO_CALLER
+
+
+@kernel
+def write_texts(buf: Any, valid: Any, starts: Any, sizes: Any, offsets: Any, out: Any) -> None:
+    """Store texts in UTF-8, one after another: starts, and sizes with their forms."""
+    q = np.int64(0)
+    offsets[0] = 0
+    for row in range(starts.shape[0]):
+        if valid[row]:
+            q = put_text(buf, starts[row], sizes[row] >> np.int64(2), sizes[row] & np.int64(3), out, q)
+        offsets[row + 1] = q

@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files import ClassPath, expect_paths
 from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, JavaType, parse_field_type
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import gather
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import ClassSource, erased
@@ -36,6 +37,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.object_columns import 
 )
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     FREE_GROWTH,
+    MANY,
     MAX_GROWTH,
     KryoSerializer,
     OpaqueKryoSerializer,
@@ -260,8 +262,25 @@ class _Rows:
         at = self.at
         values = ObjectValues(self.form, at.options, FREE_GROWTH + MAX_GROWTH * len(at.buffer))
         self.data, self.budget = at.buffer.data.cast("B"), Budget()
-        column_values = []
-        for row in range(len(at)):
+        together: Flags = np.zeros(len(at), np.bool_)
+        if len(at) >= MANY and not at.options.ends:
+            from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
+            from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+
+            tables = ValueTables(self.form, at.options)
+            together, column, size = read_column(self.column.shape, tables, at, whole, values.room)
+            values.room -= size
+        rest = text_column(self._values(np.flatnonzero(~together).tolist(), values, whole), self.column.arrow, at)
+        if at.options.shown is not None:
+            at.options.shown.append(self._is_shown())
+        if not together.any():
+            return rest
+        return column if together.all() else gather(rest.type, [(together, column), (~together, rest)], len(at))
+
+    def _values(self, rows: list[int], values: ObjectValues, whole: bool) -> list[Any]:
+        """Read rows one by one."""
+        at, column_values = self.at, []
+        for row in rows:
             try:
                 column_values.append(self._row(row, values, whole))
             except DamagedError as error:
@@ -270,9 +289,7 @@ class _Rows:
                 at.out_of_range(row, *error.args)
             except ForeignError as error:
                 self._refuse(row, error)
-        if at.options.shown is not None:
-            at.options.shown.append(self._is_shown())
-        return text_column(column_values, self.column.arrow, at)
+        return column_values
 
     def _is_shown(self) -> bool:
         """Return whether values have shown in which form Kryo 2 wrote all of them, or no class has two forms."""

@@ -57,7 +57,9 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     variant_of,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import column_name
+from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW, ObjectFormat, Rendering
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT, VariantError
@@ -171,6 +173,8 @@ class ObjectMaking:
     constants: Constants = field(default_factory=dict)
 
 
+#: A column of which kernels read nothing but nulls.
+NO_SHAPE = ColumnShape(shapes.OTHER, pa.null())
 Make = Callable[[ObjectMaking, pa.Array], Objects]
 
 
@@ -181,6 +185,8 @@ class ObjectColumn:
     arrow: pa.DataType
     convert: Convert
     make: Make
+    #: What kernels read into it.
+    shape: ColumnShape = field(default_factory=lambda: NO_SHAPE)
 
 
 class ObjectColumns:
@@ -241,7 +247,7 @@ class ObjectColumns:
                 raise refusal(name, "its values can be read, but not written")
             return jdk_objects(name, column, making.constants)
 
-        return ObjectColumn(arrow, convert, make)
+        return ObjectColumn(arrow, convert, make, ColumnShape(shapes.SCALAR, arrow, accepted))
 
     @staticmethod
     def _held(name: str, inner: ObjectColumn) -> ObjectColumn:
@@ -252,7 +258,7 @@ class ObjectColumns:
             """Return holders; NULL becomes an empty holder, because the column does not distinguish it from null."""
             return [KryoObject(name, {(name, "value"): held}) for held in inner.make(making, column)]
 
-        return ObjectColumn(inner.arrow, convert, make)
+        return ObjectColumn(inner.arrow, convert, make, _shape(shapes.HELD, inner.arrow, inner, classes=(name,)))
 
     def _described(self, kind: ClassType, around: tuple[str, ...]) -> ObjectColumn:
         """Return the column of a user's class."""
@@ -305,7 +311,17 @@ class ObjectColumns:
             return _make_fields(name, parts, making, column)
 
         arrow = pa.struct([pa.field(part, each.arrow) for part, (_, each) in parts.items()])
-        return ObjectColumn(arrow, convert, make)
+        columns = [each for _, each in parts.values()]
+        keys = tuple(key for key, _ in parts.values())
+        return ObjectColumn(arrow, convert, make, _shape(shapes.STRUCT, arrow, *columns, classes=(name,), keys=keys))
+
+
+def _shape(
+    kind: str, arrow: pa.DataType, *parts: ObjectColumn, classes: tuple[str, ...] = (), keys: tuple[FieldKey, ...] = ()
+) -> ColumnShape:
+    """Return the shape of a column of parts."""
+    of_parts = [ColumnShape(shapes.OTHER, each.arrow) if each.shape is NO_SHAPE else each.shape for each in parts]
+    return ColumnShape(kind, arrow, classes, tuple(of_parts), keys)
 
 
 #: Classes whose objects consist of one value.
@@ -340,7 +356,7 @@ def _variant_of(name: str, why: str) -> ObjectColumn:
     def make(_: ObjectMaking, __: pa.Array) -> Objects:
         raise refusal(name, why)
 
-    return ObjectColumn(VARIANT, _variant, make)
+    return ObjectColumn(VARIANT, _variant, make, ColumnShape(shapes.VARIANT, VARIANT))
 
 
 def _plugged(name: str, plugged: type[KryoClass]) -> ObjectColumn:
@@ -368,7 +384,8 @@ def _enum(name: str, constants: tuple[str, ...]) -> ObjectColumn:
             objects.append(None if text is None else constant(making.constants, name, ordinals[text]))
         return objects
 
-    return ObjectColumn(pa.string(), lambda values, each: _constant(values, each), make)
+    shape = ColumnShape(shapes.ENUM, pa.string())
+    return ObjectColumn(pa.string(), lambda values, each: _constant(values, each), make, shape)
 
 
 def _make_fields(
@@ -442,7 +459,8 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
         with naming("element"):
             return _regrouped(counts, element.make(making, list_parts(present)[1]), made)
 
-    return ObjectColumn(pa.list_(pa.field("element", element.arrow)), convert, make)
+    arrow = pa.list_(pa.field("element", element.arrow))
+    return ObjectColumn(arrow, convert, make, _shape(shapes.LIST, arrow, element))
 
 
 def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
@@ -471,4 +489,5 @@ def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | N
         with naming("value"):
             return _regrouped(counts, list(zip(firsts, value.make(making, items), strict=True)), made)
 
-    return ObjectColumn(map_type(key.arrow, value.arrow), convert, make)
+    arrow = map_type(key.arrow, value.arrow)
+    return ObjectColumn(arrow, convert, make, _shape(shapes.MAP, arrow, key, value))

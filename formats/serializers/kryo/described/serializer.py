@@ -257,6 +257,8 @@ class KryoSerializer(DeclaredSerializer):
         rows = _Rows(self, at, name if kind != VARIANT else "", whole)
         if name == UUID and len(at) >= MANY:
             return _uuids(rows)
+        if kind != VARIANT and len(at) >= MANY and not at.options.ends:
+            return _typed(rows, kind)
         if kind != VARIANT:
             return text_column([rows.typed(row, kind) for row in range(len(at))], kind, at)
         if len(at) >= MANY and not at.options.ends:
@@ -420,6 +422,20 @@ def _uuids(rows: _Rows) -> pa.Array:
     others = ~(together | nulls)
     rest = text_column([rows.typed(row, pa.string()) for row in np.flatnonzero(others).tolist()], pa.string(), at)
     return gather(pa.string(), [(together, texts), (others, rest)], len(at))
+
+
+def _typed(rows: _Rows, kind: pa.DataType) -> pa.Array:
+    """Return the column of a class of the JDK: most values are read together, and the others one by one."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import SCALAR, ColumnShape
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+
+    at, shape = rows.at, ColumnShape(SCALAR, kind, rows.expected)
+    together, column, _ = read_column(shape, ValueTables(rows.reader.form, at.options), at, False, 0)
+    rest = text_column([rows.typed(row, kind) for row in np.flatnonzero(~together).tolist()], kind, at)
+    if not together.any():
+        return rest
+    return column if together.all() else gather(kind, [(together, column), (~together, rest)], len(at))
 
 
 def _variants(rows: _Rows) -> pa.Array:

@@ -47,7 +47,7 @@ def read_uuids(at: Cursors, class_id: int) -> tuple[Flags, pa.Array, Flags]:
             high, low = high[complete], low[complete]
     at.position[rows] = after
     at.position[nulls] += 1
-    return rows, _texts(high, low), nulls
+    return rows, uuid_texts(high, low), nulls
 
 
 def _bytes_at(buffer: Bytes, places: Longs) -> Bytes:
@@ -75,7 +75,8 @@ def _signed_longs(buffer: Bytes, position: Longs, end: Longs) -> tuple[Words, Lo
     return value >> np.uint64(1) ^ -(value & np.uint64(1)), after, after <= end
 
 
-def _texts(high: Words, low: Words) -> pa.Array:
+def uuid_texts(high: Words, low: Words) -> pa.Array:
+    """Return the texts of UUIDs."""
     numbers = np.stack([high, low], 1).astype(">u8").view(np.uint8).reshape(-1, 16)
     texts = np.full((len(high), 36), ord("-"), np.uint8)
     texts[:, DIGITS] = HEX[numbers].reshape(-1, 32)

@@ -9,8 +9,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, binary_array, struct_array
+from pyspark_savepoint.formats.columns import (
+    Bytes,
+    Cursors,
+    Flags,
+    Longs,
+    binary_array,
+    bool_array,
+    fixed_array,
+    list_array,
+    map_array,
+    struct_array,
+)
 from pyspark_savepoint.formats.kernels import kryo_values as kernels
+from pyspark_savepoint.formats.kernels import strings
+from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
+from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
+from pyspark_savepoint.formats.serializers.kryo.objects.uuid_columns import uuid_texts
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
 from pyspark_savepoint.formats.variant import VARIANT
 
@@ -18,6 +33,8 @@ from pyspark_savepoint.formats.variant import VARIANT
 MANY = 32
 #: Nodes of the values that are in memory at once, and the most of one value.
 FEW_NODES, MANY_NODES, MAX_NODES = 1 << 8, 1 << 16, 1 << 22
+#: Places in columns that are in memory at once.
+MANY_PLACES = 1 << 22
 STATE = 16
 
 
@@ -36,6 +53,7 @@ class ValueReading:
 
     tables: ValueTables
     at: Cursors
+    nodes: int = MANY_NODES
 
     def __post_init__(self) -> None:
         self.start = self.at.position.copy()
@@ -43,7 +61,7 @@ class ValueReading:
         self.state[kernels.TRUNCATES] = self.at.options.timestamps == "truncate"
         self.frames = np.zeros((kernels.MAX_OPEN, 10), np.int64)
         self.seen = np.zeros(kernels.MAX_NAMES, np.int64)
-        self._allocate(FEW_NODES if len(self.at) < 4 * MANY else MANY_NODES)
+        self._allocate(FEW_NODES if len(self.at) < 4 * MANY else self.nodes)
 
     def _allocate(self, nodes: int) -> None:
         self.tree = np.empty((nodes, 4), np.int64)
@@ -166,3 +184,192 @@ def _doubled(array: Bytes) -> Bytes:
     more = np.empty(2 * len(array), np.uint8)
     more[: len(array)] = array
     return more
+
+
+# -- columns -------------------------------------------------------------------------------------------------------
+
+_LISTS = (kernels.COLLECTION, kernels.NO_NULLS, kernels.AS_LIST, kernels.EMPTY, kernels.SINGLETON)
+_KINDS = {
+    shapes.VARIANT: kernels.VARIANT,
+    shapes.STRUCT: kernels.STRUCT,
+    shapes.LIST: kernels.LIST,
+    shapes.MAP: kernels.ENTRIES,
+    shapes.HELD: kernels.HELD,
+}
+_NUMBERS = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.date32(): np.int32}
+
+
+def read_column(
+    shape: ColumnShape, tables: ValueTables, at: Cursors, whole: bool, most: int
+) -> tuple[Flags, pa.Array, int]:
+    """Read what can be read together: whose rows, their column, and about what it took of the room for columns.
+
+    Cursors of these rows move past their values; those of all others stay. ``whole``: values end where their cursors
+    do. ``most`` is the limit for the sizes of variants.
+    """
+    filling = ColumnFilling(shape, tables, at, most)
+    # A null takes a place in each column that is in its own.
+    reading = ValueReading(tables, at, max(FEW_NODES, min(MANY_NODES, MANY_PLACES // len(filling.shapes))))
+    together: Flags = np.zeros(len(at), np.bool_)
+    columns = []
+    for trees in reading.trees():
+        rows = slice(trees.first, trees.first + len(trees.roots))
+        if whole:
+            trees.roots[at.position[rows] != at.end[rows]] = kernels.LEFT_TO_CALLER
+        columns.append(filling.column(trees.tree, trees.roots))
+        together[rows] = trees.roots >= 0
+    reading.give_up(~together)
+    return together, pa.concat_arrays(columns) if len(columns) > 1 else columns[0], filling.size
+
+
+class ColumnFilling:
+    """Columns of the trees of some rows."""
+
+    def __init__(self, shape: ColumnShape, tables: ValueTables, at: Cursors, most: int) -> None:
+        self.most = most
+        self.tables = tables
+        self.at = at
+        self.size = 0
+        #: The columns by their numbers; the parts of each have numbers that follow one another in ``members``.
+        self.shapes = [shape]
+        rows: list[list[int]] = []
+        members: list[int] = []
+        for number, each in enumerate(self.shapes):
+            rows.append([_KINDS.get(each.kind, kernels.SCALAR), number, len(members), len(each.parts)])
+            members += range(len(self.shapes), len(self.shapes) + len(each.parts))
+            self.shapes += each.parts
+        self.columns, self.members = np.array(rows, np.int64), np.array([*members, 0], np.int64)
+        self.accepts = np.zeros((0, 0), np.uint8)
+        self.variants: dict[int, tuple[VariantWriting, Flags]] = {}
+
+    def column(self, tree: npt.NDArray[np.int64], roots: Longs) -> pa.Array:
+        """Return the column of some rows; roots of rows that are not in it become LEFT_TO_CALLER."""
+        if self.accepts.shape[1] < len(self.tables.table):
+            self.accepts = np.array([self._accepted(shape) for shape in self.shapes], np.uint8)
+        tables = (self.columns, self.members, self.accepts, tree, roots)
+        self.counts = np.zeros(len(self.shapes), np.int64)
+        nothing = np.zeros((0, 3), np.int64)
+        kernels.fill_rows(*tables, np.zeros(len(self.shapes), np.int64), self.counts, nothing)
+        while True:
+            self.bases = np.cumsum(self.counts) - self.counts
+            self.numbers = np.empty((int(self.counts.sum()) + 1, 3), np.int64)
+            self.counts[:] = 0
+            kernels.fill_rows(*tables, self.bases, self.counts, self.numbers)
+            if self._write_variants(tree, roots):
+                break
+        self.size += len(self.numbers)
+        return self._array(0)
+
+    def _accepted(self, shape: ColumnShape) -> list[int]:
+        """Return for each node whether a column holds its objects; 2 if constants of an enum."""
+        form = self.tables.form
+        accepted = []
+        for name, row in zip(self.tables.classes, self.tables.table[:, kernels.KIND].tolist(), strict=True):
+            good = row != kernels.OTHER and (not shape.classes or name in shape.classes)
+            match shape.kind:
+                case shapes.SCALAR:
+                    good = good and row < kernels.CONTAINER
+                case shapes.ENUM:
+                    good = row == kernels.ENUM
+                case shapes.LIST:
+                    good = row in _LISTS
+                case shapes.MAP:
+                    good = row == kernels.MAP
+                case shapes.HELD:
+                    good = good and row == kernels.OPTIONAL
+                case shapes.STRUCT:
+                    good = good and row == kernels.FIELDS
+                    good = good and tuple(each.key for each in form.classes.fields(name, form.version)) == shape.keys
+                case shapes.OTHER:
+                    good = False
+            accepted.append((2 if row == kernels.ENUM else 1) if good else 0)
+        return accepted
+
+    def _slot(self, number: int) -> tuple[Flags, Longs, Longs]:
+        start = int(self.bases[number])
+        slot = self.numbers[start : start + int(self.counts[number])]
+        return slot[:, 0] == 1, np.ascontiguousarray(slot[:, 1]), np.ascontiguousarray(slot[:, 2])
+
+    def _write_variants(self, tree: npt.NDArray[np.int64], roots: Longs) -> bool:
+        """Write the variants; return whether that was possible: if not, some rows are left to the caller."""
+        possible = True
+        for number, shape in enumerate(self.shapes):
+            if shape.kind != shapes.VARIANT:
+                continue
+            valid, places, rows = self._slot(number)
+            writing = VariantWriting(self.tables, self.at.buffer, len(places), self.most - self.size)
+            if not writing.write(tree, places, 0):
+                places[:] = kernels.LEFT_TO_CALLER
+            failed = valid & (places < 0)
+            if failed.any():
+                roots[rows[failed]] = kernels.LEFT_TO_CALLER
+                possible = False
+            self.variants[number] = writing, valid
+        return possible
+
+    def _array(self, number: int) -> pa.Array:
+        """Return a column."""
+        shape = self.shapes[number]
+        first = int(self.columns[number, kernels.FIRST_PART])
+        parts = [self._array(int(part)) for part in self.members[first : first + len(shape.parts)]]
+        if shape.kind == shapes.HELD:
+            return parts[0]
+        valid, numbers, more = self._slot(number)
+        match shape.kind:
+            case shapes.STRUCT:
+                return struct_array(shape.arrow, parts, len(valid), valid)
+            case shapes.LIST:
+                return list_array(shape.arrow, numbers, parts[0], valid)
+            case shapes.MAP:
+                return map_array(shape.arrow, numbers // 2, parts[0], parts[1], valid)
+            case shapes.VARIANT:
+                writing, _ = self.variants[number]
+                self.size += writing.size
+                return writing.array(np.ones(len(valid), np.bool_), ~valid)
+        if not valid.any():
+            return pa.nulls(len(valid), shape.arrow)
+        return self._scalars(shape, valid, numbers, more)
+
+    def _scalars(self, shape: ColumnShape, valid: Flags, numbers: Longs, more: Longs) -> pa.Array:
+        kind = shape.arrow
+        if pa.types.is_boolean(kind):
+            return bool_array(numbers == 1, valid)
+        if pa.types.is_float32(kind):
+            return fixed_array(kind, numbers.astype(np.uint32).view(np.float32), valid)
+        if not pa.types.is_string(kind):
+            return fixed_array(kind, numbers.astype(_NUMBERS.get(kind, np.int64)), valid)
+        table = self.tables.table
+        node = next(node for node, name in enumerate(self.tables.classes) if self.accepts[self._of(shape), node])
+        what = int(table[node, kernels.KIND])
+        if what == kernels.ENUM:
+            return self._constants(valid, numbers, more)
+        offsets = np.zeros(len(valid) + 1, np.int64)
+        if what == kernels.UUID:
+            texts = uuid_texts(numbers.view(np.uint64), more.view(np.uint64))
+            return binary_array(kind, *_parts_of(texts), valid)
+        if what == kernels.CHAR:
+            data = np.empty(3 * len(valid), np.uint8)
+            strings.units_to_utf8(np.where(valid, numbers, 0).astype(np.uint16), offsets, data)
+        else:
+            data = np.empty(3 * int((more[valid] >> 2).sum()) + 8, np.uint8)
+            kernels.write_texts(self.at.buffer, valid, numbers, more, offsets, data)
+        return binary_array(kind, offsets, data[: int(offsets[-1])].copy(), valid)
+
+    def _of(self, shape: ColumnShape) -> int:
+        return next(number for number, each in enumerate(self.shapes) if each is shape)
+
+    def _constants(self, valid: Flags, ordinals: Longs, nodes: Longs) -> pa.Array:
+        """Return the names of constants of enums."""
+        parts = self.tables.parts
+        places = np.where(valid, self.tables.table[np.where(valid, nodes, 0), kernels.FIRST] + ordinals, -1)
+        known, index = np.unique(places, return_inverse=True)
+        names = [
+            None if place < 0 else self.tables.texts[start : start + size].tobytes().decode()
+            for place, (start, size) in zip(known.tolist(), parts[known, kernels.KEY : kernels.KEY + 2], strict=True)
+        ]
+        return pa.array(names, pa.string()).take(pa.array(index.ravel()))
+
+
+def _parts_of(texts: pa.Array) -> tuple[Longs, Bytes]:
+    _, offsets, data = texts.buffers()
+    return np.frombuffer(offsets, np.int32)[: len(texts) + 1].astype(np.int64), np.frombuffer(data, np.uint8)
