@@ -42,7 +42,7 @@ def test_every_part_has_its_kind(written: tuple[Path, ErasureReport]) -> None:
     assert refused > 1000
     with pytest.raises(OptionError, match=r"operators\[0\]\.states\[0\]\.seen is no whole number: -1"):
         ErasureReport.read(json.dumps(changed(content, ("operators", 0, "states", 0, "seen"), -1)))
-    with pytest.raises(OptionError, match="no report of an erasure"):
+    with pytest.raises(OptionError, match="not a report of an erasure"):
         ErasureReport.read('{"form": 1, ' + written[1].to_json()[1:])
 
 

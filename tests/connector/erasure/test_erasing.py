@@ -110,7 +110,7 @@ def test_the_report_does_not_hold_the_person(shop: Path, tmp_path: Path, person:
     assert files == {path.name for path in (tmp_path / "erased").iterdir()}
     assert content["arguments"]["keys"] != [person]
     assert ErasureReport.read(texts[0]) == report
-    with pytest.raises(OptionError, match="no report"):
+    with pytest.raises(OptionError, match="not a report"):
         ErasureReport.read("[]")
 
 
@@ -222,7 +222,7 @@ def test_dry_run_writes_nothing(shop: Path, tmp_path: Path, person: int) -> None
         ({"keys": 7, "dry_run": True}, OptionError, "a list"),
         ({"keys": [b"1", 1.5], "dry_run": True}, OptionError, "no operator can have any"),
         ({"where": {"acounts": "key = 1"}, "dry_run": True}, StateNotFoundError, "accounts"),
-        ({"where": {"accounts.splits": "offset = 1"}, "dry_run": True}, StateNotFoundError, "no state of one"),
+        ({"where": {"accounts.splits": "offset = 1"}, "dry_run": True}, StateNotFoundError, "nor a state of one"),
         ({"where": {"orders-source.split": "offset = 1"}, "dry_run": True}, StateNotFoundError, "orders-source.splits"),
         ({"where": {"accounts": 1}, "dry_run": True}, OptionError, "a text or an expression"),
         ({"where": {"accounts": "ky = 1"}, "dry_run": True}, OptionError, r"where\['accounts'\].*no column ky"),
@@ -312,7 +312,7 @@ def test_a_second_condition_on_the_same_state_is_refused(shop: Path) -> None:
 
 def test_a_place_that_is_accepted_must_be_one(shop: Path, tmp_path: Path, person: int) -> None:
     new, report = erased(shop, tmp_path, person)
-    with pytest.raises(OptionError, match=r"(?s)no place in the snapshot.*value\.accountId"):
+    with pytest.raises(OptionError, match=r"(?s)not a place in the snapshot.*value\.accountId"):
         new.verify_erasure(
             report, [person], where={ORDERS: f"value.accountId = {person}"}, accept=[f"{ORDERS}.acountId"]
         )

@@ -87,7 +87,7 @@ def test_rows_that_select_nothing_are_refused(corpus: Path, rows: Any, said: str
 def test_an_operator_that_is_no_committer_is_named(corpus: Path) -> None:
     _, expected = case(corpus, "2.3.0-txnsink")
     source = expected["operatorIds"][0]["operatorId"]
-    with pytest.raises(StateNotFoundError, match="no committer of a sink"):
+    with pytest.raises(StateNotFoundError, match="not a committer of a sink"):
         without_committables(opened(corpus, "2.3.0-txnsink", source), None, lose_data=True)
     with pytest.raises(StateNotFoundError, match="no asynchronous function"):
         without_in_flight(opened(corpus, "2.3.0-txnsink"), lose_data=True)

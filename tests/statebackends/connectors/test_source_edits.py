@@ -352,7 +352,7 @@ def test_sources_that_are_not_known_are_not_changed(corpus: Path) -> None:
     there = opened(corpus, V3)
     with pytest.raises(UnsupportedStateError, match="would assign all splits again"):
         SourceState.read(OpenOperator(there.savepoint, replace(there.operator, coordinator_state=None)))
-    with pytest.raises(StateNotFoundError, match="no source"):
+    with pytest.raises(StateNotFoundError, match="not a source"):
         SourceState.read(OpenOperator(there.savepoint, replace(there.operator, coordinator_state=None, subtasks={})))
     none = CoordinatorFrame(Payload(1, bytes(4))).bytes()
     bare = replace(there.operator, coordinator_state=ByteStreamStateHandle("c", none), subtasks={})

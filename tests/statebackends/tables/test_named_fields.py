@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused_or_said(flink_resources: Path) -> None:
         table(flink_resources, TUMBLE, GROUP_PLAN, "window_state")
     with pytest.raises(OptionError, match="2 names for the 4 fields"):
         table(flink_resources, GROUP, '{"accState": ["a", "b"]}')
-    with pytest.raises(OptionError, match="no column with fields"):
+    with pytest.raises(OptionError, match="not a column with fields"):
         table(flink_resources, GROUP, '{"acc": ["a"]}')
     with pytest.raises(OptionError, match="is not a compiled plan"):
         table(flink_resources, GROUP, '{"nodes": [{"id": 4, "type": "stream-exec-group-aggregate_1"}]}')

@@ -598,7 +598,7 @@ def test_options_of_initial_state(spark: SparkSession) -> None:
         initial_state(sp, "accounts", state="totl")
     with pytest.raises(PySparkException, match="include_ttls"):
         initial_state(sp, "accounts", include_ttls=True)
-    with pytest.raises(UnsupportedStateError, match="no window of time"):
+    with pytest.raises(UnsupportedStateError, match="not a window of time"):
         initial_state(sp, "orders-per-minute", raw="window")
 
 
@@ -647,7 +647,7 @@ def test_keys_that_flink_has_not_are_left_out_by_a_condition(
     assert found == {(half, start) for half in (1, 2) for start in (80, 90)}
     timers = {(row["key"], row["timestamp"]) for row in written.timers("sums").collect()}
     assert timers == {(half, (START + at) * 1_000 - 1) for half in (1, 2) for at in (90, 100)}
-    with pytest.raises(OptionError, match="no condition on the columns of the key") as refused:
+    with pytest.raises(OptionError, match="not a condition on the columns of the key") as refused:
         savepoint_from_streaming(spark, checkpoints("nulls"), "sums", aggregates={"n": "sum"}, where="n > 5")
     assert "columns half, such as" in str(refused.value)
 
@@ -690,7 +690,7 @@ def test_bad_checkpoints_are_one_error_each(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
     for nothing in (tmp_path, tmp_path / "missing", SHOP):
-        with pytest.raises(SnapshotNotFoundError, match="no checkpoint of a streaming query"):
+        with pytest.raises(SnapshotNotFoundError, match="not a checkpoint of a streaming query"):
             open_streaming(spark, nothing)
 
     def copied(name: str) -> Path:
