@@ -276,7 +276,8 @@ class EvolvedOperator:
         if self.joining is None:
             # Computed once without rows: what is not known here is refused before anything is read.
             none = no_rows(rows.schema)
-            function.of_keys(function.keys(none), none if not merges else none_of_key(none, key))
+            none = none_of_key(none, key) if merges else none
+            function.of_keys(function.keys(none), none)
         spec = WriteSpec(table=WINDOW_STATE if self.namespaced else KEYED_STATE)
         state_input = StateInput(made, spec, written, bound_key=True)
         return state_input, [planned_state(one) for one in descriptors]

@@ -51,6 +51,8 @@ KEEPING = ("deduplicate", "changelog-normalize", "join", "rank", "interval-join"
 #: Of these the whole state follows from the rows of the input.
 FOLLOWING = ("deduplicate", "changelog-normalize", "join", "rank")
 VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
+#: The state of OVER that has rows.
+BUFFER = "inputState"
 #: Aggregates that depend on the order of rows.
 ORDERED = ("LISTAGG", "FIRST_VALUE", "LAST_VALUE")
 
@@ -436,7 +438,10 @@ class Histories:
         if not known or any(call.function in ORDERED for call in calls):
             raise _refused(node, "an aggregate of OVER with DISTINCT, constants or an order is not computed here")
         retracts = any(call.retracts for call in calls)
-        return OperatorHistory(shape, inputs, keys, whole=False, over=Aggregates(calls, found, retracts))
+        aggregates = Aggregates(calls, found, retracts)
+        if shape.state(BUFFER) is None:  # by processing time, without a bound: no row waits or goes
+            return OperatorHistory(shape, inputs, keys, whole=False, aggregates=aggregates)
+        return OperatorHistory(shape, inputs, keys, whole=False, over=aggregates)
 
     def _grouping(self, node: Node) -> tuple[int, ...]:
         below = self.lineage.plan.inputs(node)[0]
@@ -638,6 +643,11 @@ def sentences(histories: Mapping[str, OperatorHistory]) -> Iterator[str]:
             yield (
                 f"{history.operator.uid} has nothing of before to compare with: rows of {_given(history)} must end "
                 "where the savepoint was taken, which the positions of its sources tell"
+            )
+        if history.over is not None and not history.over.retracts:
+            yield (
+                f"{history.operator.uid} has dropped rows that were later than the watermark: rows of "
+                f"{_given(history)} must be without them"
             )
 
 

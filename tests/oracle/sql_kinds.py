@@ -28,6 +28,7 @@ import pyspark_savepoint.api.local_savepoint  # what runs is what was there at t
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.statebackends.evolution.changes import LOSING, Verdict, worst
 from tests.oracle.sql_changes import ALL, BEFORE, ORDERS, PAYMENTS, Case, Jobs, Query, Script, jobs, table
+from tests.oracle.sql_history import with_history
 from tests.oracle.sql_written import TYPES as WRITTEN_TYPES
 from tests.oracle.sql_written import written, written_joins
 
@@ -717,8 +718,13 @@ def _places(kinds: Kinds) -> None:
     kinds.add("places/gap-windows-partition", columns, text, "PARTITION BY shop", "PARTITION BY item")
 
 
-def outcome(case: Case, folder: Path, old: Jobs, new: Jobs, *, ordered: bool = True) -> tuple[str, str]:
-    """Return the verdict of a change, and what came of it; ``ordered``: rows that come and go at once are compared."""
+def outcome(
+    case: Case, folder: Path, old: Jobs, new: Jobs, *, ordered: bool = True, history: str = ""
+) -> tuple[str, str]:
+    """Return the verdict of a change, and what came of it; ``ordered``: rows that come and go at once are compared.
+
+    ``history``: what is added is computed from ``tables``, or from the ``rows`` of the operators; nothing is filled.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     script, plans = list(case.script), [folder / "old.json", folder / "new.json"]
@@ -735,7 +741,15 @@ def outcome(case: Case, folder: Path, old: Jobs, new: Jobs, *, ordered: bool = T
     try:
         rows = before.check_evolution(*plans, **given).to_arrow().to_pylist()
         verdict = worst(Verdict(row["verdict"]) for row in rows if row["level"] == "operator" and _counts(row))
-        evolved = before.evolve(*plans, **given)
+        if history and verdict in (Verdict.AS_IS, Verdict.TRANSFORMED, Verdict.DERIVED):
+            return verdict, "not needed"
+        if history:
+            evolved, needed = with_history(case, before, plans, given, history)
+            verdict = Verdict.BACKFILLED
+            if not needed:
+                return verdict, "not needed"
+        else:
+            evolved = before.evolve(*plans, **given)
         (evolved.with_max_parallelism(limit) if limit else evolved).write(folder / "evolved")
     except SavepointError as error:
         return "refused", "refused: " + " ".join(str(error).split())
@@ -799,6 +813,7 @@ def main() -> int:
     command.add_argument("--backend", default="hashmap")
     command.add_argument("--only", default="")
     command.add_argument("--seed", type=int, default=7)
+    command.add_argument("--history", choices=("tables", "rows"), default="", help="give it, and fill nothing")
     command.add_argument("--keep", help="a folder for what is made; kept only what is WRONG")
     told = command.parse_args()
     warnings.simplefilter("ignore")
@@ -812,7 +827,7 @@ def main() -> int:
                 if told.only and not any(word in name for word in told.only.split(",")):
                     continue
                 folder = Path(told.keep or folders[2]) / name
-                verdict, text = outcome(case, folder, one, other)
+                verdict, text = outcome(case, folder, one, other, history=told.history)
                 print(f"{name:<36} {verdict:<12} {text}", flush=True)
                 word = text.partition(":")[0]
                 count[word] += 1

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateErr
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, Buffer
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, Merge, OldField, StateChange, Verdict
+from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
 from pyspark_savepoint.statebackends.evolution.histories import (
     HISTORY,
     ORDERED,
@@ -203,7 +204,8 @@ class Computed:
     def _kept_columns(self, columns: Sequence[pa.Array], kept: Sequence[Column]) -> Iterator[pa.Array]:
         kept = [one for one in kept if one.name != ORDER]
         if self.history.aggregates is None:
-            for column, one in zip(columns, kept, strict=True):
+            # A counter or a flag needs no column of its rows.
+            for column, one in zip(columns if kept else (), kept, strict=True):
                 yield exactly(column, one.kind, one.name)
             return
         calls = [call for call in self.history.aggregates.calls if call.function in ORDERED]
@@ -278,8 +280,12 @@ class Computed:
         for state in self.history.operator.states:
             name = HISTORY + state.name
             if state.layout is Layout.OTHER:
-                owners = np.unique(found[f"{ROWS}0"].owner)
-                own[name] = StateRows(owners, (), {VALUE: pa.array(np.ones(len(owners), np.bool_))})
+                owners, counts = np.unique(found[f"{ROWS}0"].owner, return_counts=True)
+                values = pa.array(np.ones(len(owners), np.bool_))
+                if state.name == COUNTER:
+                    assert self.history.limit is not None
+                    values = pa.array(np.minimum(counts, self.history.limit))
+                own[name] = StateRows(owners, (), {VALUE: values})
             elif state.layout is Layout.SORT_KEY_COUNTS:
                 own[name] = _sort_keys(found[f"{ROWS}0"], self.orders)
             else:

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import Expression, OldKey, StateChange
-from pyspark_savepoint.statebackends.evolution.histories import FOLLOWING, HISTORY, ROWS
+from pyspark_savepoint.statebackends.evolution.histories import BUFFER, FOLLOWING, HISTORY, ROWS
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, rewritten
@@ -222,6 +222,12 @@ class JoinedRows(MergedRows):
                 found=_shown(keys, int(np.flatnonzero(known & ~there)[0])),
                 remedy=HISTORY_ENDS,
             )
+        self._expect_same(keys, states, state, rows)
+
+    def _expect_same(self, keys: KeyRows, states: Mapping[str, StateRows], state: str, rows: StateRows) -> None:
+        """Raise ValueRangeError where the accumulators of the history have other values than those of OLD."""
+        assert self.computed is not None
+        history = self.computed.history
         for place, name, index in history.compared:
             old = states[name]
             order = pa.array(np.argsort(old.owner, kind="stable"))
@@ -242,7 +248,7 @@ class JoinedRows(MergedRows):
                     f"the history does not end where the savepoint was taken: {field_name.columns[place].name} differs",
                     expected=f"{theirs[row].as_py()!r}, which the savepoint has",
                     found=f"{mine[row].as_py()!r} of the history, for {_shown(keys, int(np.sort(old.owner)[row]))}",
-                    remedy=HISTORY_ENDS,
+                    remedy=HISTORY_ENDS if history.over is None else SEEN,
                 )
 
     def _found(
@@ -286,7 +292,16 @@ class JoinedRows(MergedRows):
                 kept = replace(kept, fields=rewritten(change, own).fields)
         if self.computed.history.over.retracts:
             return self.computed.over(without_waiting(kept, states), keys.count)
-        return self.computed.over(_without(states[f"{ROWS}0"], kept), keys.count)
+        found = self.computed.over(_without(states[f"{ROWS}0"], kept), keys.count)
+        rows, old = found[HISTORY + OVER], states[OVER]
+        other = np.setxor1d(rows.owner, old.owner)
+        if len(other):
+            has, lacks = ("savepoint", "history") if other[0] in old.owner else ("history", "savepoint")
+            raise ValueRangeError(
+                f"the {has} has rows of a key, and the {lacks} has none", found=_shown(keys, int(other[0])), remedy=SEEN
+            )
+        self._expect_same(keys, states, OVER, rows)
+        return found
 
 
 def _without(rows: StateRows, others: StateRows) -> StateRows:
@@ -307,9 +322,10 @@ def _without(rows: StateRows, others: StateRows) -> StateRows:
     return rows.take(np.sort(order[stays]))
 
 
-#: The state of OVER that has rows.
-BUFFER = "inputState"
-ACCUMULATORS = ("accState", "window-aggs")
+OVER = "accState"
+ACCUMULATORS = (OVER, "window-aggs")
+#: What its history must not have.
+SEEN = "end it where the savepoint was taken, and leave out rows that were later than the watermark: OVER drops them"
 
 
 def _distinct(table: pa.Table, by: Sequence[str], own: str, state: str) -> pa.Table:

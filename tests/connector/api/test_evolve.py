@@ -276,3 +276,15 @@ def test_a_join_of_two_subtasks_that_loses_its_key_has_one(tmp_path: Path) -> No
     folder = changes() / "2.3.0" / "join-loses-keys"
     new = pyspark_savepoint.open(folder / "before").evolve(folder / "old.json", folder / "new.json")
     assert keyed_rows(new.write(tmp_path / "new")) == keyed_rows(pyspark_savepoint.open(folder / "golden"))
+
+
+def test_a_join_that_gets_a_key_counts_matches_under_it(tmp_path: Path) -> None:
+    """Flink 1.20 gives NOT IN no key, and max parallelism 1; IN has the key of both rows, and that of the job."""
+    folder = changes() / "1.20.5" / "anti-join-gets-key"
+    base = pyspark_savepoint.open(folder / "before", uids=["12_join"])
+    new = base.evolve(folder / "old.json", folder / "new.json", fill="initial").write(tmp_path / "new")
+    operators = [one.plan.operator("12_join").max_parallelism for one in (base, new)]
+    assert operators == [1, 128]
+    keys = [row["key"]["f0"] for row in new.keyed_state("12_join").to_arrow().to_pylist()]
+    assert len(keys) > 1
+    assert len(keys) == len(set(keys))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -14,12 +16,13 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.histories import Slices
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import next_ends, slice_ends
-from tests.connector.api.test_evolve import folder_of, keyed_rows
+from tests.connector.api.test_evolve import Rows, folder_of, keyed_rows
 from tests.oracle.sql_changes import BEFORE
+from tests.statebackends.evolution.verdicts import changes
 
 #: Recorded queries of one table: the case, and whether it is its old or its new one; both were stopped at one row.
 QUERIES: Mapping[str, tuple[str, str, str]] = {
@@ -183,6 +186,63 @@ def test_what_history_cannot_give_is_refused(old: tuple[str, str, str], new: tup
         pyspark_savepoint.open(before / old[2]).evolve(before / old[1], plan, backfill={"orders": orders()})
     assert reason in str(raised.value)
     assert "the rows of its own input" in str(raised.value)
+
+
+def computed(query: str, rows: pa.Table, to: Path) -> Rows:
+    """The keyed state of a recorded query, whose operator with state lacks what its history gives."""
+    folder = changes() / "computed" / query
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SavepointWarning)  # Flink 1 records no uids
+        base = pyspark_savepoint.open(folder / "before")
+        new = base.evolve(folder / "old.json", folder / "new.json", backfill={"orders": rows}).write(to)
+        (uid,) = {
+            row["operator_uid_hash"] for row in new.states().to_arrow().to_pylist() if row["table"] == "keyed_state"
+        }
+        found: Rows = new.table("keyed_state", uid=uid).to_arrow().to_pylist()
+    return found
+
+
+def sold() -> pa.Table:
+    rows = json.loads((changes() / "computed" / "orders.json").read_text("utf-8"))
+    rows = [{**row, "ts": datetime.fromisoformat(row["ts"])} for row in rows]
+    kinds = {"price": pa.int32(), "amount": pa.int32(), "ts": pa.timestamp("ms")}
+    return pa.table({name: pa.array([row[name] for row in rows], kinds.get(name)) for name in rows[0]})
+
+
+def sums_by_shop(rows: pa.Table) -> dict[str, tuple[int, int]]:
+    found = rows.group_by("shop").aggregate([("amount", "count"), ("amount", "sum")]).to_pylist()
+    return {row["shop"]: (row["amount_count"], row["amount_sum"]) for row in found}
+
+
+def test_over_drops_rows_that_are_late_and_so_must_its_history(tmp_path: Path) -> None:
+    """Flink saw rows of the time that the watermark had reached, and left them out."""
+    rows = sold()
+    times = rows.column("ts").to_pylist()
+    in_time = rows.filter(pa.array([not place or time > max(times[:place]) for place, time in enumerate(times)]))
+    assert len(in_time) < len(rows)
+    with pytest.raises(ValueRangeError, match=r"COUNT\(\*\) differs") as raised:
+        computed("over", rows, tmp_path / "late")
+    assert "later than the watermark" in str(raised.value)
+    found = computed("over", in_time, tmp_path / "new")
+    state = {row["key"]["f0"]: row["accState"] for row in found}
+    assert {shop: (one["f0"], one["f2"]) for shop, one in state.items()} == sums_by_shop(in_time)
+
+
+def test_over_by_processing_time_keeps_no_row(tmp_path: Path) -> None:
+    state = {row["key"]["f0"]: row["accState"] for row in computed("over-processing", sold(), tmp_path / "new")}
+    assert {shop: (one["f0"], one["f2"]) for shop, one in state.items()} == sums_by_shop(sold())
+
+
+def test_first_rows_that_are_counted_or_flagged(tmp_path: Path) -> None:
+    """Of first rows by processing time Flink keeps how many there were, up to the limit; of one, that there was one."""
+    items = Counter(sold().column("item").to_pylist())
+    counted = {row["key"]["f0"]: row["counterState"] for row in computed("counter", sold(), tmp_path / "counted")}
+    assert counted == {item: min(count, 9) for item, count in items.items()}
+    assert 9 in counted.values()
+    flagged = computed("flag", sold(), tmp_path / "flagged")
+    assert {(*row["key"].values(), row["deduplicate-state"]) for row in flagged} == {
+        (row["shop"], row["item"], True) for row in sold().to_pylist()
+    }
 
 
 MINUTE = 60_000
