@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -557,7 +558,7 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 #: Parts that are written to a store at a time, while one is sent, others are read and merged: at least and at most, and
 #: the bytes of state that all of them may have.
-LANES, MOST_LANES, LANE_BYTES = 3, 16, 64 << 20
+LANES, MOST_LANES, LANE_BYTES = 3, 64, 64 << 20
 
 
 def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
@@ -569,7 +570,6 @@ def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
 
 
 def _written_together(plan: WritePlan, parts: Sequence[Part], lanes: int) -> list[TaskOutput]:
-    first = [write_rows(plan, 0, _counted(parts[0]))]  # which distributes the rows of all
     plan = replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
     context = copy_context()
 
@@ -577,9 +577,9 @@ def _written_together(plan: WritePlan, parts: Sequence[Part], lanes: int) -> lis
         return context.copy().run(write_rows, plan, number, _counted(parts[number]))
 
     with ThreadPoolExecutor(lanes) as pool:
-        written = [pool.submit(write, number) for number in range(1, len(parts))]
+        written = [pool.submit(write, number) for number in range(len(parts))]
         try:
-            return first + [future.result() for future in written]
+            return [future.result() for future in written]
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -709,11 +709,14 @@ def _distributed(
     if parallelism == 1:
         return LocalRows(rows.schema, (rows.batches,), layout)
     spilled: list[_SpillFolder] = []
+    once = threading.Lock()  # parts may be written by several threads
 
     def folder() -> Path:
-        if not spilled:
-            spilled.append(_SpillFolder())
-            _spill(rows, key_groups, layout, spilled[0].path)
+        with once:
+            if not spilled:
+                new = _SpillFolder()
+                _spill(rows, key_groups, layout, new.path)
+                spilled.append(new)
         return spilled[0].path
 
     def part(number: int) -> Iterator[pa.RecordBatch]:
