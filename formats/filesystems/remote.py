@@ -155,6 +155,8 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
     ),
 )
 MAX_TEXT = 400
+#: What the error is about, whose names may have any words.
+URL = re.compile(r"https?://\S+")
 
 
 def storage_error(error: Exception, path: str) -> SavepointError:
@@ -166,8 +168,9 @@ def storage_error(error: Exception, path: str) -> SavepointError:
         del error.filename, error.strerror
     if isinstance(error, FileNotFoundError):
         return StateFileNotFoundError("a file of the snapshot is missing", path=path, remedy=MISSING)
+    said = URL.sub("", whole)
     for pattern, kind, message, remedy in MEANINGS:
-        if pattern.search(whole):
+        if pattern.search(said):
             # The loader of libraries lists every folder that it has tried.
             return kind(message, path=path, found=text.partition(" dlopen(")[0], remedy=remedy)
     kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError

@@ -39,6 +39,8 @@ HIERARCHY = f"Check for Hierarchical Namespace support on 'https://x' failed. {A
         (f"{HIERARCHY} 403", AccessDeniedError, "hierarchical namespace"),
         ("Unable to load libhdfs: libhdfs.so: cannot open", StorageError, "libhdfs"),
         ("something else altogether", StorageError, "cannot be read"),
+        ("Error performing GET http://x/b?continuation-token=y - error sending request", StorageError, "not answer"),
+        ("Error performing PUT http://x/credentials/y - error sending request", StorageError, "does not answer"),
     ],
 )
 def test_texts_of_clients(text: str, kind: type[SavepointError], message: str) -> None:
