@@ -38,6 +38,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.io.run_ahead import read_to_the_end
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
@@ -144,7 +145,8 @@ def show(arguments: Show, output: Output) -> int:
     table = (
         rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, arguments.where, output)
     )
-    output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
+    with read_to_the_end(not arguments.limit):
+        output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
     return _told_absent(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
 
 
@@ -473,7 +475,11 @@ def export(arguments: Export, output: Output) -> int:
         raise UsageError("--safe-csv is for CSV", found=f"format {form}", remedy="add --format csv")
     writable(target)
     rows = 0
-    with replacing(target) as pending, _writer(form, pending, table, arguments.safe_csv) as write:
+    with (
+        replacing(target) as pending,
+        _writer(form, pending, table, arguments.safe_csv) as write,
+        read_to_the_end(),
+    ):
         for batch in table.batches():
             write(batch)
             rows += len(batch)

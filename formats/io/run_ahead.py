@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import TypeVar
 
 from pyspark_savepoint.formats.io.one_verb import in_context
@@ -33,6 +34,18 @@ REFILL_FILES = 2
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
 FEW_AHEAD, GROWTH = 2, 16
+
+_TO_THE_END: ContextVar[bool] = ContextVar("to_the_end", default=False)
+
+
+@contextlib.contextmanager
+def read_to_the_end(whole: bool = True) -> Iterator[None]:
+    """If ``whole``, readers take all that they announce within the block: many files are opened ahead at once."""
+    token = _TO_THE_END.set(whole or _TO_THE_END.get())
+    try:
+        yield
+    finally:
+        _TO_THE_END.reset(token)
 
 
 class Announcement:
@@ -147,7 +160,7 @@ _LOCK = threading.Lock()
 def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterator[None]:
     """Open files in the background within the block, in their order; ``files`` are of stores only.
 
-    ``width`` is how many are opened ahead at first, each time one is taken more.
+    ``width`` is how many are opened ahead at first, each time one is taken more; all if they are read to the end.
     """
     waiting = iter(files)
     first = next(waiting, None)
@@ -160,7 +173,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterat
         yield from waiting
 
     with _LOCK:
-        queue = _Queue(all_files(), width)
+        queue = _Queue(all_files(), AHEAD_FILES if _TO_THE_END.get() else width)
         _QUEUES.append(queue)
     try:
         yield

@@ -325,3 +325,20 @@ def test_a_verb_without_end_has_its_budget_anew_for_each_look() -> None:
         assert failing().seconds >= 50, "what a verb has written is no reason"
         look_again(anew=True)
         assert failing().seconds < 1
+
+
+def test_a_table_that_is_read_to_its_end_waits_for_no_file(measured: MeasuredStore, tmp_path: Path) -> None:
+    """``_metadata``, all headers together, all files together; a reader that may stop opens a few first."""
+    write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
+    measured.upload(tmp_path / "wide", "whole")
+    measured.latency = 0.2
+    table = pyspark_savepoint.open(at(measured, "whole")).keyed_state("bench")
+    measured.requests.clear()
+    assert table.to_arrow().num_rows == 20_000
+    assert measured.kinds()["GET"] <= 60 * 2 + 4
+    assert chain(measured.requests) <= 4
+    measured.requests.clear()
+    batches = table.batches()
+    next(batches)
+    batches.close()
+    assert measured.kinds()["GET"] <= 60 + 8, "headers, and a few files"

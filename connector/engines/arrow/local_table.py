@@ -18,7 +18,7 @@ from pyspark_savepoint.engines.table_reads import (
     warning_of_escaped_texts,
 )
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning, UnsupportedStateError
-from pyspark_savepoint.formats.io.run_ahead import BytesAhead
+from pyspark_savepoint.formats.io.run_ahead import BytesAhead, read_to_the_end
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import CHECKPOINT_ID, SNAPSHOT
@@ -127,7 +127,7 @@ class LocalTable:
             SavepointError: If the state cannot be read.
 
         """
-        with progress.showing("reading"):
+        with progress.showing("reading"), read_to_the_end():
             table: ArrowTable = pa.Table.from_batches(self.batches(), self.schema)
         return table
 
