@@ -19,7 +19,7 @@ The verdict of a state is the worst of its fields, the verdict of an operator th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
@@ -213,6 +213,10 @@ class FieldSource:
     #: The name by which ``backfill=`` may give it, where it may.
     backfill: str | None = None
     reason: str = ""
+
+    def that_is(self, text: str) -> FieldSource:
+        """Return the field with a text that says what its name stands for."""
+        return replace(self, reason=f"{self.reason}; {text}" if self.reason else text) if text else self
 
 
 @dataclass(frozen=True)

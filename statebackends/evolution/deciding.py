@@ -375,7 +375,7 @@ class Pair:
             of_key(key_terms_of(decision.old, self.before), self.old.key),
             decision.options,
             self.node.id,
-            may_fill=state.layout not in RETRACTABLE or insert_only(decision.new, self.node, place),
+            may_fill=not _is_found_by_row(state) or insert_only(decision.new, self.node, place),
             emitted=emitted,
         )
         if before is not None and WAITING in (before.name, state.name) and before.name != state.name:
@@ -420,8 +420,15 @@ def _is_view(state: StateShape) -> bool:
     return state.name.startswith(("agg", "distinctAcc_"))
 
 
-#: Layouts whose entries are found by the whole row when a row is taken out.
+#: Layouts whose rows are found by all of their columns when one is taken out.
 RETRACTABLE = (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED)
+#: The state of a rank with the same, whose input is no changelog only if it ranks in another way.
+RETRACTED_RANK = "data-state"
+
+
+def _is_found_by_row(state: StateShape) -> bool:
+    """Return whether a row is taken out of a state by all of its columns."""
+    return state.layout in RETRACTABLE or state.name == RETRACTED_RANK
 
 
 def key_terms_of(lineage: Lineage, node: Node) -> Sequence[Term]:

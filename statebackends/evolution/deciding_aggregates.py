@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls, aggregate_rows
-from pyspark_savepoint.statebackends.evolution.lineage import Lineage, Term, constants_of, digest
+from pyspark_savepoint.statebackends.evolution.lineage import Lineage, Term, constants_of, digest, explained
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
@@ -230,6 +230,9 @@ def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
     field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
     if buffer.part == "delimiter":
         field = FieldSource(label, kind, Verdict.AS_IS, Constant(","), Merge.SAME)
+    call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
+    used = () if call is None else (*call.arguments, *((call.filter,) if call.filter >= 0 else ()))
+    field = field.that_is(explained(new.rows[place] for place in used if place < len(new.rows)))
     return replace(field, name=buffer.column.name, merge=buffer.merge)
 
 

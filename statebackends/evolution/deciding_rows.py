@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.emitters import Emitted
-from pyspark_savepoint.statebackends.evolution.lineage import Term
+from pyspark_savepoint.statebackends.evolution.lineage import Term, explained
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import (
     Available,
@@ -36,7 +36,7 @@ ASSOCIATED = (Layout.ROW_ASSOCIATED, Layout.COUNTED_ROWS_ASSOCIATED, Layout.UNIQ
 SIDES = (*COUNTED, *BY_KEY)
 #: Layouts of the best rows. The place of a row among equal ones, which RANKED_ROWS have, is not made.
 RANKED = (Layout.ROW, Layout.ROWS_BY_SORT_KEY, Layout.RANKED_ROWS)
-RETRACTED = "the row is the key of its entry: a later change of an old row would not find it"
+RETRACTED = "a later change of an old row would not find it, as it is found by all of its columns"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def row_change(
             fields.append(taken(column.name, column.kind, found, place=here, cast=cast))
         else:
             why = "" if may_fill else RETRACTED
-            fields.append(missing(options, node, column.name, column.kind, None, may_fill=may_fill, why_not=why))
+            field = missing(options, node, column.name, column.kind, None, may_fill=may_fill, why_not=why)
+            fields.append(field.that_is(explained([term])))
     if derived and all(one.verdict is not Verdict.BACKFILLED or one.source is None for one in fields):
         made = made_of(new, options, node, emitted, available.values)
         if all(one.source is not None for one in made.fields):
@@ -101,7 +102,8 @@ def made_of(
     for term, column in zip(new.terms, new.shape.columns, strict=False):
         found = emitted.rows.of(term)
         if found is None:
-            fields.append(missing(options, node, column.name, column.kind, None, may_fill=False))
+            field = missing(options, node, column.name, column.kind, None, may_fill=False)
+            fields.append(field.that_is(explained([term])))
         else:
             one = taken(column.name, column.kind, found)
             better = worst((one.verdict, Verdict.DERIVED))

@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.evolution.matching import match_nodes
 from pyspark_savepoint.statebackends.evolution.planless import with_generated_ids
 from pyspark_savepoint.statebackends.evolution.plans import Plan, PlanLike, read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import Options
+from pyspark_savepoint.statebackends.evolution.unsaid import unsaid
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
 FILLS, FILTERS = ("refuse", "initial"), ("refuse", "keep")
@@ -90,7 +91,8 @@ def evolution_of(
         given = Histories(new_lineage, options.backfill, compares=not options.keeps_filters)
         applied, histories = given.applied(changes)
         operators = list(_narrowed(applied, old, new, savepoint))
-        warnings = (*_warnings(decision), *sentences(histories), *_settings(new))
+        stateful = frozenset(number for number, one in new_shapes.items() if any(not each.of_connector for each in one))
+        warnings = (*_warnings(decision), *sentences(histories), *_settings(new), *unsaid(old, new, stateful))
         if savepoint is not None:
             warnings += tuple(notes_of_over(old_shapes, savepoint, new))
     kept = None
@@ -146,11 +148,28 @@ def _warnings(decision: Decision) -> Iterator[str]:
     """Yield sentences about sinks, whose rows of before stay where a condition behind the last state changed."""
     for table in sorted(decision.new.added):
         yield f"rows of table {short(table)} come in addition, from where its source begins"
+    marks, others = _watermarks(decision.old), _watermarks(decision.new)
+    for table in sorted(marks.keys() & others.keys()):
+        if marks[table] != others[table]:
+            yield (
+                f"the watermark of table {short(table)} is another one: windows and patterns that have ended were "
+                "emitted under the old one, and do not begin again"
+            )
     olds = {_sink_name(node): decision.old.of(node) for node in decision.old.plan.of_kind("sink")}
     for node in decision.new.plan.of_kind("sink"):
         before, after = olds.get(_sink_name(node)), decision.new.of(node)
         if before is not None and before.relation == after.relation and before.filters.keys() != after.filters.keys():
             yield f"sink {_sink_name(node)} keeps rows of before that the new conditions leave out"
+
+
+def _watermarks(lineage: Lineage) -> dict[str, str]:
+    """Return what the watermark of each table means, where it is not that of several tables."""
+    found = {}
+    for node in lineage.plan.of_kind("watermark-assigner"):
+        (below,) = lineage.inputs(node)
+        if len(below.tables) == 1:
+            found[min(below.tables)] = lineage.term(node.attributes["watermarkExpr"], below.fields, "").digest
+    return found
 
 
 def _settings(new: Plan) -> Iterator[str]:

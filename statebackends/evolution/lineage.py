@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,10 @@ TECHNICAL = (
 HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark")
 PROCESSING_TIME = "$PROCTIME$"
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+
+
+#: Letters of an expression that is shown.
+MAX_SQL = 300
 
 
 def digest(*parts: object) -> str:
@@ -396,15 +400,65 @@ class Lineage:
         return Meaning(whole, fields, filters_of(inputs), frozenset().union(*(one.tables for one in inputs)))
 
 
+def explained(terms: Iterable[Term]) -> str:
+    """Return what the fields are that the planner has named, such as ``$f1``; empty if there is none."""
+    texts = dict.fromkeys(
+        f"{one.name} is {sql_of(one)}" for one in terms if one.rex is not None and one.name.startswith(("$", "EXPR$"))
+    )
+    return "; ".join(texts)
+
+
+def sql_of(term: Term) -> str:
+    """Return a field as SQL: its expression, or its name."""
+    return term.name if term.rex is None else _sql(term.rex, [sql_of(one) for one in term.operands])[:MAX_SQL]
+
+
+def _sql(rex: Mapping[str, Any], operands: Sequence[str]) -> str:
+    kind = rex.get("kind")
+    if kind == "INPUT_REF":
+        return operands[int(rex["inputIndex"])]
+    if kind == "LITERAL":
+        value = rex.get("value")
+        return (
+            "NULL"
+            if value is None
+            else f"'{value}'"
+            if isinstance(value, str) and not value.isdecimal()
+            else str(value)
+        )
+    if kind == "FIELD_ACCESS":
+        return f"{_sql(rex['expr'], operands)}.{rex.get('name')}"
+    if kind != "CALL":
+        return "..."
+    name = str(rex.get("internalName") or rex.get("catalogName") or rex.get("systemName") or rex.get("sqlKind") or "")
+    name = name.replace("`", "").rpartition(".")[2].lstrip("$").partition("$")[0]
+    parts = [_sql(one, operands) for one in rex.get("operands") or ()]
+    if name == "CASE" and len(parts) % 2:
+        pairs = zip(parts[:-1:2], parts[1:-1:2], strict=True)
+        return f"CASE {' '.join(f'WHEN {one} THEN {other}' for one, other in pairs)} ELSE {parts[-1]} END"
+    if name in ("CAST", "REINTERPRET") and len(parts) == 1:
+        return f"CAST({parts[0]} AS {replace(logical_type_of(rex['type']), nullable=True)})"
+    if name and not name[0].isalpha() and len(parts) == 2:
+        return f"({parts[0]} {name} {parts[1]})"
+    if name in ("AND", "OR"):
+        return f"({f' {name} '.join(parts)})"
+    if name.startswith("IS ") and len(parts) == 1:
+        return f"{parts[0]} {name}"
+    return f"{name}({', '.join(parts)})"
+
+
 def filters_of(inputs: Sequence[Meaning]) -> dict[str, str]:
-    """Return the conditions of rows of some inputs; those of several inputs are told apart by the input's place.
+    """Return the conditions of rows of some inputs; those of a table that several have are told apart by the place.
 
     ``t JOIN (t WHERE v > 5)`` has other rows than ``(t WHERE v > 5) JOIN t``.
     """
     if len(inputs) == 1:
         return dict(inputs[0].filters)
+    told = sum(len(one.tables) for one in inputs) == len(frozenset[str]().union(*(one.tables for one in inputs)))
     return {
-        digest("of input", place, key): text for place, one in enumerate(inputs) for key, text in one.filters.items()
+        digest("of input", 0 if told else place, key): text
+        for place, one in enumerate(inputs)
+        for key, text in one.filters.items()
     }
 
 
@@ -491,7 +545,8 @@ def meaning_of(rex: Any) -> Any:
         return [meaning_of(value) for value in rex]
     if not isinstance(rex, Mapping):
         return rex
-    plain = {name: meaning_of(value) for name, value in rex.items() if name not in ("type", "syntax")}
+    hidden = ("type", "syntax", "catalogName") if rex.get("class") else ("type", "syntax")  # a class has any name
+    plain = {name: meaning_of(value) for name, value in rex.items() if name not in hidden}
     if rex.get("kind") != "INPUT_REF" and "type" in rex:
         kind = logical_type_of(rex["type"])
         number = rex.get("kind") == "LITERAL" and kind.root in NUMBERS

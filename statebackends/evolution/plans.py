@@ -255,7 +255,7 @@ def calls_of(entries: Sequence[Json], retracts: Sequence[Any] | None = None) -> 
 def _call(entry: Json, retracts: bool) -> AggregateCall:
     internal = entry.get("internalName")
     match = FUNCTION.fullmatch(str(internal)) if internal is not None else None
-    function = match[1] if match else str(entry.get("catalogName") or entry.get("systemName") or entry.get("class"))
+    function = match[1] if match else _named(entry)
     more = {name: entry[name] for name in ("approximate", "ignoreNulls") if entry.get(name)}
     return AggregateCall(
         function.upper() if match else function,
@@ -268,6 +268,12 @@ def _call(entry: Json, retracts: bool) -> AggregateCall:
         match is not None,
         json.dumps(more, sort_keys=True) if more else "",
     )
+
+
+def _named(entry: Json) -> str:
+    """Return the name of a function that is none of Flink's own, or that has a kind in place of a name."""
+    names = (entry.get(name) for name in ("catalogName", "systemName", "class", "internalName", "sqlKind"))
+    return str(next((name for name in names if name), "a function without a name"))
 
 
 def _number(value: Any) -> int:

@@ -21,6 +21,38 @@ OUTCOMES = (
 MERGED = "keys that become one are merged"
 
 
+#: What a state has, by the beginning of its name, in SQL's words.
+CONTENTS = {
+    "accState": "the aggregates of each key",
+    "window-aggs": "the aggregates of open windows",
+    "distinctAcc_": "different values of DISTINCT",
+    "agg": "values of an aggregate, and how often each is there",
+    "left-records": "rows of the left side",
+    "right-records": "rows of the right side",
+    "IntervalJoinLeftCache": "rows of the left side",
+    "IntervalJoinRightCache": "rows of the right side",
+    "left": "rows of the left side that wait for the watermark",
+    "right": "versions of the right side",
+    "deduplicate-state": "the row that is kept of each key",
+    "waiting-to-emit-on-timer": "first rows that wait for the watermark",
+    "data-state": "the rows that are ranked",
+    "sorted-map": "how many rows there are of each place in the order",
+    "Top1-Rank-State": "the best row of each key",
+    "window_rank": "the rows that are ranked in open windows",
+    "counterState": "how many rows have come",
+    "inputState": "rows that OVER keeps",
+    "dataState": "rows that are sorted by time",
+    "values": "rows of each key of the sink, in order of arrival",
+}
+
+
+def content_of(state: str) -> str:
+    """Return what a state has; empty if that is not known."""
+    return next((text for name, text in CONTENTS.items() if state == name), "") or next(
+        (text for name, text in CONTENTS.items() if state.startswith(name) and name not in ("left", "right")), ""
+    )
+
+
 def lines_of(evolution: Evolution) -> Iterator[str]:
     """Yield the lines of the report."""
     ordered = sorted(
@@ -67,6 +99,8 @@ def _state(state: StateChange) -> Iterator[str]:
     name = state.new_name or f"{state.old_name} (dropped)"
     if state.old_name is not None and state.new_name not in (None, state.old_name):
         name = f"{state.old_name} -> {state.new_name}"
+    content = content_of(state.new_name or state.old_name or "")
+    name += f", {content}" if content else ""
     yield f"    {name}: {state.verdict.value}{_because('; '.join(state.reasons))}"
     for field in state.fields:
         yield f"        {field.name}: {field.verdict.value}{_because(field.reason)}"

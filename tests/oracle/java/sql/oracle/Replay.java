@@ -4,6 +4,7 @@ import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.time.LocalDateTime;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;
@@ -34,8 +35,11 @@ import org.apache.flink.table.connector.RuntimeConverter;
 import org.apache.flink.table.connector.sink.DataStreamSinkProvider;
 import org.apache.flink.table.connector.sink.DynamicTableSink;
 import org.apache.flink.table.connector.source.DynamicTableSource;
+import org.apache.flink.table.connector.source.LookupTableSource;
 import org.apache.flink.table.connector.source.ScanTableSource;
 import org.apache.flink.table.connector.source.SourceProvider;
+import org.apache.flink.table.connector.source.lookup.AsyncLookupFunctionProvider;
+import org.apache.flink.table.connector.source.lookup.LookupFunctionProvider;
 import org.apache.flink.table.data.DecimalData;
 import org.apache.flink.table.data.GenericRowData;
 import org.apache.flink.table.data.RowData;
@@ -43,6 +47,8 @@ import org.apache.flink.table.data.StringData;
 import org.apache.flink.table.data.TimestampData;
 import org.apache.flink.table.factories.DynamicTableSinkFactory;
 import org.apache.flink.table.factories.DynamicTableSourceFactory;
+import org.apache.flink.table.functions.AsyncLookupFunction;
+import org.apache.flink.table.functions.LookupFunction;
 import org.apache.flink.table.types.DataType;
 import org.apache.flink.table.types.logical.DecimalType;
 import org.apache.flink.table.types.logical.LogicalType;
@@ -58,6 +64,10 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
     /** What comes out of a table, and what a sink takes: {@code insert}, {@code upsert}, {@code retract}. */
     private static final ConfigOption<String> CHANGES =
             ConfigOptions.key("changes").stringType().defaultValue("insert");
+
+    /** How rows are looked up, {@code sync} or {@code async}; the table is no source then. */
+    private static final ConfigOption<String> LOOKUP =
+            ConfigOptions.key("lookup").stringType().noDefaultValue();
 
     /** The local cluster runs in the same JVM. */
     private static volatile JsonNode script;
@@ -105,7 +115,7 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of(CHANGES);
+        return Set.of(CHANGES, LOOKUP);
     }
 
     private static String changes(Context context) {
@@ -126,6 +136,11 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
     @Override
     public DynamicTableSource createDynamicTableSource(Context context) {
         String table = context.getObjectIdentifier().getObjectName();
+        String lookup = context.getCatalogTable().getOptions().get(LOOKUP.key());
+        if (lookup != null) {
+            return new Looked(
+                    table, (RowType) context.getPhysicalRowDataType().getLogicalType(), lookup.equals("async"));
+        }
         return new Played(table, (RowType) context.getPhysicalRowDataType().getLogicalType(), changes(context));
     }
 
@@ -155,6 +170,52 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
         public String asSummaryString() {
             return table;
         }
+    }
+
+    /** All rows of a table, whichever are played. */
+    private record Looked(String table, RowType rows, boolean async) implements LookupTableSource {
+        @Override
+        public LookupRuntimeProvider getLookupRuntimeProvider(LookupContext context) {
+            int key = context.getKeys()[0][0];
+            if (!async) {
+                return LookupFunctionProvider.of(new LookupFunction() {
+                    @Override
+                    public Collection<RowData> lookup(RowData wanted) {
+                        return found(table, rows, key, wanted);
+                    }
+                });
+            }
+            return AsyncLookupFunctionProvider.of(new AsyncLookupFunction() {
+                @Override
+                public CompletableFuture<Collection<RowData>> asyncLookup(RowData wanted) {
+                    return CompletableFuture.completedFuture(found(table, rows, key, wanted));
+                }
+            });
+        }
+
+        @Override
+        public DynamicTableSource copy() {
+            return this;
+        }
+
+        @Override
+        public String asSummaryString() {
+            return table;
+        }
+    }
+
+    /** Rows of a table by a column of texts. */
+    private static Collection<RowData> found(String table, RowType rows, int key, RowData wanted) {
+        List<RowData> all = new ArrayList<>();
+        for (JsonNode change : script) {
+            if (change.get(0).asText().equals(table)) {
+                RowData row = row(change, rows);
+                if (wanted.getString(0).equals(row.getString(key))) {
+                    all.add(row);
+                }
+            }
+        }
+        return all;
     }
 
     private record Kept(String table, DataType rows, String changes) implements DynamicTableSink {
