@@ -16,6 +16,8 @@ MAX_NAMED = 5
 WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSON_EXECUTION_PLAN for its statements"
 #: What OVER keeps to remove keys, where the job has a time to live.
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
+#: The same of a temporal join: its own states have no time to live.
+VERSIONED, VERSIONED_CLEANUP = "temporal-join", "cleanup-timestamp"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 
 
@@ -100,5 +102,7 @@ def _different_states(shape: OperatorShape, found: OperatorDescription) -> Itera
             yield f"{shape.uid} has state {state.name} {stored.kind} {text}, not {state.kind} {state.stored_type}"
     for name in keyed.keys() - {state.name for state in shape.states}:
         if shape.transformation == OVER and name.endswith(CLEANUP):
+            continue
+        if shape.transformation == VERSIONED and name == VERSIONED_CLEANUP:
             continue
         yield f"{shape.uid} has state {name}, which the plan does not"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, StateChange, Verdict, worst
-from pyspark_savepoint.statebackends.evolution.deciding import Decision
+from pyspark_savepoint.statebackends.evolution.deciding import Decision, with_time_to_live
 from pyspark_savepoint.statebackends.evolution.deciding_rows import RowState, row_change
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before
 from pyspark_savepoint.statebackends.evolution.expected import SOURCES
@@ -166,6 +166,7 @@ def _materializer(
     )
     if change.emitted_by is not None:
         change = replace(change, reasons=(*change.reasons, BY_KEY))
+    change = with_time_to_live(change)
     return OperatorChange(worst((change.verdict,)), before if old is not None else None, shape, (change,))
 
 

@@ -199,7 +199,7 @@ class Pair:
         rekeyed = any(one.verdict is not Verdict.AS_IS for one in key)
         rekeyed |= self.node.kind in JOINS and len(self.old.key) != len(self.new.key)
         states = tuple(self._states(rekeyed=rekeyed))
-        states = tuple(_with_ttl(one) for one in states)
+        states = tuple(with_time_to_live(one) for one in states)
         if merges:
             states = tuple(_merged(one) for one in self._recounted(states))
             if self.node.attributes.get("rankStrategy", {}).get("type") == "AppendFast":
@@ -447,7 +447,7 @@ def _side_keys(lineage: Lineage, node: Node, side: int) -> tuple[Term, ...]:
     return tuple(fields[int(index)] for index in keys)
 
 
-def _with_ttl(change: StateChange) -> StateChange:
+def with_time_to_live(change: StateChange) -> StateChange:
     """Return the change of a state whose time to live begins or ends: its values get a time, or lose it."""
     old, new = change.old, change.new
     if old is None or new is None or bool(old.ttl) == bool(new.ttl):

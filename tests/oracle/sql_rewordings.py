@@ -367,6 +367,14 @@ def _joins(kinds: Kinds, seed: int) -> None:
         ("distinct-side", "orders o JOIN payments p", "orders o JOIN (SELECT DISTINCT shop, paid FROM payments) p"),
     ):
         kinds.add(f"joins/{name}", "id paid", text.format(old), old, new)
+    few = "(SELECT * FROM orders WHERE price > 5)"
+    kinds.add(
+        "joins/sides-where",
+        "id paid",
+        text.format(f"{few} o JOIN payments p"),
+        f"{few} o JOIN payments p",
+        f"payments p JOIN {few} o",
+    )
     hints = "SELECT {}o.id, p.paid FROM orders o JOIN payments p ON o.shop = p.shop"
     plain, hinted = hints.format(""), hints.format("/*+ STATE_TTL('o' = '1d', 'p' = '2d') */ ")
     kinds.add("joins/hint-on", "id paid", plain, plain, hinted)

@@ -163,6 +163,8 @@ def _resolve_unit(old: TypeSerializer, new: TypeSerializer, version: Flink) -> R
         return incompatible(f"{switched}, which only Flink 2.2 and later can do")
     if version < TTL_MIGRATES:
         return unknown(f"{switched}, which Flink 2.1 can do in part")
+    if isinstance(old.value if isinstance(old, TtlSerializer) else old, ListSerializer):
+        return incompatible(f"{switched} of a value that is a list, which Flink cannot do")  # elements carry it there
     return worst([after_migration(switched), values])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Constant, Verdict, Waiting
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.lineage import Term
+from pyspark_savepoint.statebackends.evolution.lineage import explained as explained_terms
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
@@ -278,6 +281,60 @@ def test_the_time_to_live_of_a_plan_that_does_not_say_it_is_that_of_the_savepoin
     states = [state for one in found.operators for state in one.states if state.new is not None]
     assert states
     assert all(state.new and state.new.ttl for state in states)
+
+
+def notes_of(name: str, change: Callable[[dict[str, Any]], object]) -> list[str]:
+    """What is said of a recorded query against itself, with one change."""
+    old = json.loads((changes() / "2.3.0" / name / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    change(new)
+    return list(evolution_of(old, new, check_options()).warnings)
+
+
+def test_what_no_plan_says_is_said() -> None:
+    (zone,) = evolution("2.3.0/time-zone").warnings
+    assert zone.startswith("node 4 Calc(select=[DATE_FORMAT(")
+    assert zone.endswith("the new job needs the same table.local-time-zone as the old one")
+
+    def delayed(plan: dict[str, Any]) -> None:
+        (node,) = [one for one in plan["nodes"] if "watermark-assigner" in one["type"]]
+        node["watermarkExpr"] = {**CONDITION, "internalName": "$-$1", "type": "TIMESTAMP(3)"}
+
+    (watermark,) = notes_of("window-add", delayed)
+    assert watermark.startswith("the watermark of table t is another one")
+
+
+def test_functions_of_the_user_are_told_by_their_class() -> None:
+    """A name can be that of another class; without a class in the plan, only the name is known."""
+    function = {"kind": "CALL", "catalogName": "`c`.`d`.`f`", "class": "com.shop.F", "type": "VARCHAR(2147483647)"}
+
+    def plan(call: dict[str, Any], name: str) -> dict[str, Any]:
+        found = json.loads((changes() / "2.3.0" / "time-zone" / "old.json").read_text("utf-8"))
+        (node,) = [one for one in found["nodes"] if one.get("projection", [{}])[0].get("kind") == "CALL"]
+        operands = [{"kind": "INPUT_REF", "inputIndex": 0, "type": "BIGINT"}]
+        node["projection"] = [{**call, "operands": operands, "catalogName": f"`c`.`d`.`{name}`"}]
+        return found
+
+    unnamed = {name: value for name, value in function.items() if name != "class"}
+    other = {**function, "class": "com.shop.G"}
+    for old, new, verdict, said in (
+        (plan(function, "f"), plan(function, "g"), Verdict.AS_IS, ""),
+        (plan(function, "f"), plan(other, "f"), Verdict.LOST, ""),
+        (plan(unnamed, "f"), plan(unnamed, "g"), Verdict.LOST, ""),
+        (plan(unnamed, "f"), plan(unnamed, "f"), Verdict.AS_IS, "f is a function of yours"),
+    ):
+        found = evolution_of(old, new, check_options())
+        assert found.verdict is verdict
+        assert "".join(found.warnings).startswith(said) == bool(found.warnings or not said)
+
+
+def test_computed_columns_are_shown_as_sql() -> None:
+    call = {"kind": "CALL", "internalName": "$CASE$1", "type": "INT"}
+    more = {**CONDITION, "operands": [CONDITION["operands"][0], {"kind": "LITERAL", "value": 20, "type": "INT"}]}
+    null = {"kind": "LITERAL", "value": None, "type": "INT"}
+    rex = {**call, "operands": [more, CONDITION["operands"][0], null]}
+    term = Term("digest", "$f1", rex, (Term("column", "amount"),))
+    assert explained_terms([term, Term("other", "price")]) == "$f1 is CASE WHEN (amount > 20) THEN amount ELSE NULL END"
 
 
 def test_over_of_flink_1_is_not_restored_with_a_time_to_live_that_begins(tmp_path: Path) -> None:

@@ -177,20 +177,9 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
         @Override
         public LookupRuntimeProvider getLookupRuntimeProvider(LookupContext context) {
             int key = context.getKeys()[0][0];
-            if (!async) {
-                return LookupFunctionProvider.of(new LookupFunction() {
-                    @Override
-                    public Collection<RowData> lookup(RowData wanted) {
-                        return found(table, rows, key, wanted);
-                    }
-                });
-            }
-            return AsyncLookupFunctionProvider.of(new AsyncLookupFunction() {
-                @Override
-                public CompletableFuture<Collection<RowData>> asyncLookup(RowData wanted) {
-                    return CompletableFuture.completedFuture(found(table, rows, key, wanted));
-                }
-            });
+            return async
+                    ? AsyncLookupFunctionProvider.of(new AskedLater(table, rows, key))
+                    : LookupFunctionProvider.of(new AskedNow(table, rows, key));
         }
 
         @Override
@@ -201,6 +190,42 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
         @Override
         public String asSummaryString() {
             return table;
+        }
+    }
+
+    /** Finds rows at once. */
+    public static final class AskedNow extends LookupFunction {
+        private final String table;
+        private final RowType rows;
+        private final int key;
+
+        AskedNow(String table, RowType rows, int key) {
+            this.table = table;
+            this.rows = rows;
+            this.key = key;
+        }
+
+        @Override
+        public Collection<RowData> lookup(RowData wanted) {
+            return found(table, rows, key, wanted);
+        }
+    }
+
+    /** Finds rows without being waited for. */
+    public static final class AskedLater extends AsyncLookupFunction {
+        private final String table;
+        private final RowType rows;
+        private final int key;
+
+        AskedLater(String table, RowType rows, int key) {
+            this.table = table;
+            this.rows = rows;
+            this.key = key;
+        }
+
+        @Override
+        public CompletableFuture<Collection<RowData>> asyncLookup(RowData wanted) {
+            return CompletableFuture.completedFuture(found(table, rows, key, wanted));
         }
     }
 
