@@ -24,13 +24,13 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions and serializers, and the plan of a write, are pickled for Spark's tasks, and the work of a
+#: The user's own functions and serializers, and the plans of reads and writes, are pickled for Spark's tasks, and the work of a
 #: migration and its results for processes that this one starts: never anything of a snapshot.
 PICKLES_FUNCTIONS = {
     "connector/engines/migrating.py": {"cloudpickle"},
     "connector/engines/function_pickles.py": {"cloudpickle"},
     "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
-    "connector/engines/spark/planned_writes.py": {"cloudpickle"},
+    "connector/engines/spark/session_plans.py": {"cloudpickle"},
 }
 #: Where another Python of this package is started, to compile kernels or to migrate: its script is a constant but for
 #: folders, the kernels' and those of ``sys.path``.

@@ -1342,7 +1342,7 @@ def _shown(known: Argument) -> str:
 
 
 #: Options that commands set from their arguments.
-OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname", "plan"})
+OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
 
 
 def read_options(arguments: Arguments) -> dict[str, Any]:

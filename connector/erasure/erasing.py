@@ -70,7 +70,6 @@ from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
-from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.release import __version__
 from pyspark_savepoint.plan.connector_changes import (
     base_of,
@@ -80,7 +79,7 @@ from pyspark_savepoint.plan.connector_changes import (
     with_source,
 )
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.keyed_edits import base_options, with_states, with_stored_keys_deleted
+from pyspark_savepoint.plan.keyed_edits import base_read, with_states, with_stored_keys_deleted
 from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.plan.state_inputs import add_state
@@ -415,9 +414,9 @@ class Erasing:
             return
         if keys.values:
             assert plan.base is not None
-            texts = base_options(plan, plan.of_kind(KEYED, TIMERS), with_keys=True)
+            read = base_read(plan, plan.of_kind(KEYED, TIMERS), with_keys=True)
             try:
-                table = open_table(SavepointReadOptions.parse(texts).request())
+                table = open_table(read.request())
                 parts = (batch for part in table.partitions(1) for batch in part.batches())
                 keys.find(batch.column(SERIALIZED_KEY) for batch in parts)
             except SavepointError as error:

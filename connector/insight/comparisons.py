@@ -36,18 +36,17 @@ from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.options.plan_option import comparison_plan
 from pyspark_savepoint.plan.operator_plan import expect_name
 from pyspark_savepoint.statebackends.merging.change_counts import SCHEMA
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.applicability import DECODED
+from pyspark_savepoint.statebackends.requests.request import ComparisonRequest
 
 #: How an overview names an operator and its state, and what it counts.
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
 STATE = (*OPERATOR, "table", "state")
 COUNTS = ("before", "after", "added", "removed", "changed")
 OVERVIEW = pa.schema([SCHEMA.field(name) for name in (*STATE, *COUNTS, "note")])
-NO_STORAGE_OPTIONS = "{}"
 Row = dict[str, Any]
 
 
@@ -202,18 +201,12 @@ def _operator(savepoint: Face[R, T], uid: str) -> OperatorInSnapshot:
 
 def _compared(old: Face[R, T], sides: Sequence[dict[str, str] | None], states: Sequence[str] | None) -> T:
     """Return the table of the differences of two sides, each the options of a read."""
+    before, after = (None if side is None else SavepointReadOptions.parse(side).request() for side in sides)
     held = {name: text for name, text in old.options.items() if name in (OPTION, "memory")}
-    own = held.get(OPTION, NO_STORAGE_OPTIONS)
-    different = [side is not None and side.get(OPTION, NO_STORAGE_OPTIONS) != own for side in sides]
-    # Storage options that both sides share are given once.
-    sides_to_read = [
-        None
-        if side is None
-        else {name: text for name, text in side.items() if name != OPTION}
-        | ({OPTION: side.get(OPTION, NO_STORAGE_OPTIONS)} if differs else {})
-        for side, differs in zip(sides, different, strict=True)
-    ]
-    options = {**held, "plan": comparison_plan(sides_to_read, states), "path": path_of(old)}
+    read = replace(
+        SavepointReadOptions.parse({**held, "path": path_of(old)}),
+        compared=ComparisonRequest((before, after), None if states is None else tuple(states)),
+    )
     with engine_of(old).explaining():
-        differences: T = engine_of(old).table(options)
+        differences: T = engine_of(old).table(read)
     return differences

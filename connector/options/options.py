@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
@@ -50,7 +50,6 @@ from pyspark_savepoint.options.option_fields import (
     table_of,
 )
 from pyspark_savepoint.options.option_values import is_version
-from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 from pyspark_savepoint.statebackends.requests.applicability import (
@@ -72,6 +71,7 @@ from pyspark_savepoint.statebackends.requests.applicability import (
 from pyspark_savepoint.statebackends.requests.request import (
     DEFAULT_BATCH_ROWS,
     ComparisonRequest,
+    EntriesRequest,
     FeedRequest,
     FeedVersion,
     TableRequest,
@@ -170,7 +170,7 @@ def _deduplication(value: str) -> str:
 
 
 def _no_option(_: str) -> NoReturn:
-    raise InvalidOptionValueError("no text: versions are found by the options of the change feed")
+    raise InvalidOptionValueError("no text: users do not set this option")
 
 
 def _decimals(value: str) -> str:
@@ -424,7 +424,6 @@ class SavepointReadOptions(TableOptions):
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     batch_size: int = option(whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, tables=TABLES)
-    plan: ReadPlan | None = option(parse_read_plan, "")  # noqa: RUF009 (a field)
     inherited: tuple[str, ...] = option(names, "", ())
     #: The changes are those of a stream.
     streamed: bool = option(_no_option, "", False)
@@ -435,6 +434,9 @@ class SavepointReadOptions(TableOptions):
     chosen_newest: bool = option(_no_option, "", False)
     #: Warnings about snapshots that cannot be read, and are left out.
     unread: tuple[str, ...] = option(_no_option, "", ())
+    #: What plans read in place of a table of users: entries, or the differences of two reads.
+    entries: EntriesRequest | None = option(_no_option, "", None)  # noqa: RUF009 (a field)
+    compared: ComparisonRequest | None = option(_no_option, "", None)  # noqa: RUF009 (a field)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -476,9 +478,8 @@ class SavepointReadOptions(TableOptions):
     def snapshots(self) -> list[str]:
         """Return the paths of the snapshots that are read, with their storage options."""
         paths = [version.path for version in self.versions if version is not None] or [self.path]
-        compared = None if self.plan is None else self.plan.compared
-        if compared is not None:
-            paths = [str(side["path"]) for side in compared["sides"] if side is not None]
+        if self.compared is not None:
+            return [side.path for side in self.compared.sides if side is not None]
         return [StoragePath.of(path, self.storage_options) for path in paths]
 
     @classmethod
@@ -536,10 +537,8 @@ class SavepointReadOptions(TableOptions):
             "classes": self._job_classes(),
             "decode": decode,
             "batch_rows": self.batch_size,
-            "entries": None if self.plan is None else self.plan.entries,
-            "compared": None
-            if self.plan is None or self.plan.compared is None
-            else self._comparison(self.plan.compared),
+            "entries": self.entries,
+            "compared": self.compared,
             "feed": self._feed() if self.versions else None,
             "given": dict(self._given()),
         }
@@ -555,14 +554,6 @@ class SavepointReadOptions(TableOptions):
         subclasses = ClassFileSubclasses(self.classes) if self.classes else None
         return JobClasses.of(self.classes, self.kryo_types, self.serializers, subclasses)
 
-    def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
-        """Return the request for a comparison. Its sides are options of reads, with this one's storage options."""
-        storage = {} if self.storage_options is None else {OPTION: self.storage_options}
-        before, after = (
-            None if side is None else type(self).parse({**storage, **side}).request() for side in wanted["sides"]
-        )
-        return ComparisonRequest((before, after), None if wanted["states"] is None else tuple(wanted["states"]))
-
     @property
     def names_operator(self) -> bool:
         """Return whether an option names an operator as the snapshot does."""
@@ -576,10 +567,9 @@ class SavepointReadOptions(TableOptions):
     def _given(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield options that are neither at their defaults nor inherited from ``Savepoint.load``, with their tables."""
         held = {name.casefold() for name in self.inherited}
-        values = asdict(self)
         own: type = type(self)
         for name, field in named(own):
-            changed = values[field.name] != field.default
+            changed = getattr(self, field.name) != field.default
             if changed and field.metadata["doc"] and name.casefold() not in held:
                 yield name, field.metadata["tables"]
 

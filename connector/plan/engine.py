@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 HASHED = "__savepoint_key_group_of_hash"
 #: Converts the batches of a part of a table.
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+
+
+#: Options of a read as the user gave them, or a read that only plans have, of entries or differences.
+ReadOptions = Mapping[str, str] | SavepointReadOptions
 
 
 class Rows(Protocol):
@@ -176,10 +181,10 @@ class Engine(Protocol):
     def worded(self, condition: object) -> object:
         """Return a condition of the engine's own kind in the words of ``--where``, and any other as it is."""
 
-    def read(self, options: Mapping[str, str]) -> Rows:
+    def read(self, options: ReadOptions) -> Rows:
         """Return the table that the options of a read select, with its path among them."""
 
-    def table(self, options: Mapping[str, str]) -> Any:
+    def table(self, options: ReadOptions) -> Any:
         """Return the table that the options of a read select, as users get it."""
 
     def opened(self, options: Mapping[str, str]) -> Any:

@@ -33,7 +33,6 @@ from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandl
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
@@ -343,13 +342,13 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
 class EditedState:
     """All entries of an operator after its edits, and the header of their files.
 
-    ``bases`` are the options that read entries of existing operators, which the writing tasks merge with those of the
+    ``bases`` are reads of the entries of existing operators, which the writing tasks merge with those of the
     rows. ``rows`` is None if there is nothing to merge with them.
     """
 
     rows: Rows | None
     header: KeyedBackendHeader
-    bases: tuple[dict[str, str], ...] = ()
+    bases: tuple[SavepointReadOptions, ...] = ()
 
 
 def edited_state(
@@ -371,10 +370,10 @@ def edited_state(
     marks = marks and merges and any(state.from_input in {-1, *merged} for state in states)
     replaced = _replaced(plan, states)
     tables: list[Rows] = []
-    bases: list[dict[str, str]] = []
+    bases: list[SavepointReadOptions] = []
     if any(state.from_input < 0 for state in states):
         if merges:
-            bases.append(base_options(plan, states, with_keys or of_maps))
+            bases.append(base_read(plan, states, with_keys or of_maps))
             tables += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
             entries = without_deleted(plan, base_entries(engine, plan, states, with_keys), -1)
@@ -448,15 +447,14 @@ def all_rows(tables: Sequence[Rows]) -> Rows:
     return reduce(lambda one, other: one.union(other), tables)
 
 
-def renumbered(base: Mapping[str, str], numbers: Sequence[int], count: int) -> dict[str, str]:
-    """Return options that read entries with other state numbers; -1: these are not read."""
-    wanted = parse_read_plan(base["plan"]).entries
-    assert wanted is not None
+def renumbered(base: SavepointReadOptions, numbers: Sequence[int], count: int) -> SavepointReadOptions:
+    """Return a read of entries with other state numbers; -1: these are not read."""
+    assert base.entries is not None
     states: list[tuple[str, bool] | None] = [None] * count
-    for state, number in zip(wanted.states, numbers, strict=True):
+    for state, number in zip(base.entries.states, numbers, strict=True):
         if number >= 0:
             states[number] = state
-    return {**base, "plan": read_plan(replace(wanted, states=tuple(states)))}
+    return replace(base, entries=replace(base.entries, states=tuple(states)))
 
 
 def own_numbers(state_input: StateInput, numbers: Mapping[tuple[str, str], int]) -> tuple[int, ...]:
@@ -503,8 +501,8 @@ def _deleted(plan: OperatorPlan, keys: Rows) -> Rows:
     return keys.select(*columns).mapped(encoder, ENTRIES)
 
 
-def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> dict[str, str]:
-    """Return the options that read the remaining entries of the base."""
+def base_read(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> SavepointReadOptions:
+    """Return the read of the remaining entries of the base."""
     assert plan.base is not None
     base = plan.base
     if base.relocated:
@@ -514,7 +512,7 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
             remedy="write the relocated savepoint first, then load and edit that",
         )
     by_hash = plan.rehashes and plan.key_hashes is None
-    wanted = EntriesRequest(
+    entries = EntriesRequest(
         tuple((state.origin, state.kind == TIMERS) if state.from_input < 0 else None for state in states),
         keys=with_keys,
         max_parallelism=plan.max_parallelism if by_hash else None,
@@ -525,16 +523,13 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
         lost_key_groups=base.lost.key_groups,
         lost_files=base.lost.files,
     )
-    return read_options(base) | {
-        "path": base.path,
-        "uidHash": base.operator.operator_id.hex,
-        "plan": read_plan(wanted),
-    }
+    own = {"path": base.path, "uidHash": base.operator.operator_id.hex}
+    return replace(SavepointReadOptions.parse(read_options(base) | own), entries=entries)
 
 
 def base_entries(engine: Engine, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> Rows:
     """Return the entries of states of the base, in the key groups of the plan."""
-    entries = engine.read(base_options(plan, states, with_keys))
+    entries = engine.read(base_read(plan, states, with_keys))
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
 
@@ -581,13 +576,13 @@ def _regrouped(plan: OperatorPlan, entries: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class RowsToMerge:
-    """Rows, how they are written, and the options that read the entries with which they are merged."""
+    """Rows, how they are written, and the read of the entries with which they are merged."""
 
     rows: Rows
     spec: WriteSpec
     descriptor: KeyedDescriptor
     header: KeyedBackendHeader
-    base: dict[str, str]
+    base: SavepointReadOptions
 
 
 def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
@@ -620,7 +615,7 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
         return None
     columns = [*given.key_columns, *(name for name in (given.namespace_column, given.key_group) if name is not None)]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
-    base = base_options(plan, states, updates_maps(states))
+    base = base_read(plan, states, updates_maps(states))
     return RowsToMerge(state_input.rows.select(*columns), spec, described, header, base)
 
 

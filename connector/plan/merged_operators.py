@@ -6,7 +6,7 @@ gets the keys of both. A key that both have in one state is rejected when the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import (
     EditedState,
@@ -153,8 +154,8 @@ def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
 
 def _merged(
     engine: Engine, plans: Sequence[OperatorPlan], header: KeyedBackendHeader
-) -> tuple[tuple[Mapping[str, str], ...], list[Rows]]:
-    """Return what writing tasks merge: options that read existing entries, and other rows; nothing if keys go."""
+) -> tuple[tuple[SavepointReadOptions, ...], list[Rows]]:
+    """Return what writing tasks merge: reads of existing entries, and other rows; nothing if keys go."""
     if any(plan.deletions or has_updates(plan) for plan in plans):
         return (), []
     edits = [edited for plan in plans if (edited := edited_state(engine, plan, merges=True)) is not None]

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MA
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.named import Named
 from pyspark_savepoint.statebackends.catalog.rows import known_as
@@ -73,7 +74,7 @@ Described = KeyedDescriptor | OperatorStateDescriptor | tuple[OperatorStateDescr
 class StateInput:
     """A table to add to an operator: its rows, how they are written, and the descriptor of its states.
 
-    ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are options that read
+    ``header`` is that of the stream whose entries or elements the rows are. ``bases`` are reads of the
     entries of other operators, which writing tasks merge with ``rest``, all other rows; empty if tasks cannot
     merge them. ``bound_key``: the type of its keys is the operator's, which its options do not give. ``sessions``: the
     rows name the sessions of a table of window state, from whose windows they are made.
@@ -83,7 +84,7 @@ class StateInput:
     spec: WriteSpec
     descriptor: Described
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
-    bases: tuple[Mapping[str, str], ...] = ()
+    bases: tuple[SavepointReadOptions, ...] = ()
     rest: Rows | None = None
     bound_key: bool = False
     sessions: bool = False

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.keyed_edits import base_options, with_states
+from pyspark_savepoint.plan.keyed_edits import base_read, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
@@ -79,7 +79,7 @@ class NoValueNames:
             (number, one) for number, rename in enumerate(self.plan.class_renames) for one in traces_of(rename.old)
         )
         if self.keyed:
-            entries = self.engine.read(base_options(self.plan, list(self.keyed), with_keys=False))
+            entries = self.engine.read(base_read(self.plan, list(self.keyed), with_keys=False))
             found = entries.mapped(EntriesWith(traces), FOUND).first()
             if found is not None:
                 state = self.keyed[found["state"]].name

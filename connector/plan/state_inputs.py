@@ -59,7 +59,7 @@ OF_WINDOWS = (WINDOW_COLUMN, STATE_WINDOW, *SPAN_COLUMNS)
 #: Options that choose one table of a snapshot.
 OF_ONE_TABLE = ("uid", "uidHash", "operatorName", "table")
 #: Options that the fluent API sets itself, so users cannot.
-OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
+OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path")
 #: Options of a write to an existing savepoint; what :meth:`Savepoint.write` writes is new, and replaces nothing.
 OF_REPLACING = ("drop", "retention")
 #: Options of a write that apply to state created by functions; their descriptors determine the rest.

@@ -36,7 +36,6 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state, target
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.write_folder import folder_of
-from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.added_rows import AddedTable, RowsOfTasks, with_numbers
 from pyspark_savepoint.plan.keyed_edits import merged_rows, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
@@ -358,8 +357,7 @@ class _Change:
         rows = merged_rows(self.operator)
         assert rows is not None
         request = self.request
-        base = SavepointReadOptions.parse(rows.base).request()
-        base = replace(base, classes=request.job_classes if request.serializers is not None else None)
+        base = replace(rows.base.request(), classes=request.job_classes if request.serializers is not None else None)
         changed = replace(
             plan.request,
             table=rows.spec.table,

@@ -172,7 +172,7 @@ class OperatorWriter:
         part: str,
         descriptor: KeyedDescriptor | OperatorStateDescriptor | None,
         header: KeyedBackendHeader | OperatorBackendHeader | None = None,
-        bases: Sequence[Mapping[str, str]] = (),
+        bases: Sequence[SavepointReadOptions] = (),
     ) -> Snapshot:
         """Write a table as a fragment, and open it.
 
@@ -195,7 +195,7 @@ class OperatorWriter:
             descriptor,
             target_version([], written.flink_version),
             header,
-            tuple(SavepointReadOptions.parse(base).request() for base in bases),
+            tuple(base.request() for base in bases),
         )
         self.engine.write(rows, of_write)
         return open_fragment(self.staging, part)

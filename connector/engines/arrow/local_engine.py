@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, ReadOptions, SessionLookup
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
     from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
@@ -238,14 +238,14 @@ class LocalEngine:
         """Return a condition as it is: the engine has none of its own."""
         return condition
 
-    def read(self, options: Mapping[str, str]) -> LocalRows:
+    def read(self, options: ReadOptions) -> LocalRows:
         """Return the table that options select."""
-        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)), variants="variant")
+        table = SnapshotTable.of(_parsed(options), variants="variant")
         return LocalRows(table.schema, (table.batches,))
 
-    def table(self, options: Mapping[str, str]) -> SnapshotTable:
+    def table(self, options: ReadOptions) -> SnapshotTable:
         """Return the table that options select, and warn of what it cannot show."""
-        table = SnapshotTable.of(SavepointReadOptions.parse(dict(options)))
+        table = SnapshotTable.of(_parsed(options))
         for warning in table.warnings:
             warnings.warn(warning, SavepointWarning, stacklevel=5)  # the caller of a verb
         return table
@@ -657,6 +657,10 @@ def _of_stream(given: pa.Schema, part: Part) -> LocalRows:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     return LocalRows(schema, (batches,))
+
+
+def _parsed(options: ReadOptions) -> SavepointReadOptions:
+    return options if isinstance(options, SavepointReadOptions) else SavepointReadOptions.parse(dict(options))
 
 
 _PLAIN = {

@@ -70,7 +70,6 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.engines.spark.reader import warn
         from pyspark_savepoint.engines.table_reads import table_of
         from pyspark_savepoint.formats.errors import OptionError, SavepointError
-        from pyspark_savepoint.options.options import options_of_load
         from pyspark_savepoint.options.schema import spark_schema
 
         self._accept()
@@ -82,7 +81,7 @@ class SavepointDataSource(DataSource):
                     "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., "
                     "uid ..., key 'id')",
                 )
-            options, table = table_of(options_of_load(self.options))
+            options, table = table_of(self.selected())
             if not options.streamed:
                 self.parsed = options
             self.inferred = True
@@ -213,6 +212,12 @@ class SavepointDataSource(DataSource):
             return SavepointDataSourceWriter.of(options, schema, overwrite)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+    def selected(self) -> SavepointReadOptions:
+        """Return the options of a read."""
+        from pyspark_savepoint.options.options import options_of_load
+
+        return options_of_load(self.options)
 
     def _accept(self) -> None:
         if self.given:

@@ -53,9 +53,10 @@ from pyspark_savepoint.engines.spark.distribution import (
     with_key_groups,
     with_layout,
 )
-from pyspark_savepoint.engines.spark.planned_writes import PLAN, PlannedWrites, sealed
+from pyspark_savepoint.engines.spark.session_plans import PLAN, SessionPlans, sealed
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StorageError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.options.pickled_serializers import texts_in
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema, struct_type, table_schema
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, SessionLookup
+    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, ReadOptions, SessionLookup
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
@@ -346,13 +347,16 @@ class SparkEngine:
         words = _words(own["_jc"].node() if "_jc" in own else own["_expr"])
         return condition if words is None else words
 
-    def read(self, options: Mapping[str, str]) -> SparkRows:
+    def read(self, options: ReadOptions) -> SparkRows:
         """Return the table that options select."""
-        return SparkRows(self.spark.read.format(format_of(self.spark, options)).options(**options).load())
+        return SparkRows(self.table(options))
 
-    def table(self, options: Mapping[str, str]) -> DataFrame:
+    def table(self, options: ReadOptions) -> DataFrame:
         """Return the table that options select."""
-        return self.read(options).frame
+        if isinstance(options, SavepointReadOptions):
+            source, secret = planned_format(self.spark)
+            return self.spark.read.format(source).option(PLAN, sealed(options, secret)).load()
+        return self.spark.read.format(format_of(self.spark, options)).options(**options).load()
 
     def opened(self, options: Mapping[str, str]) -> DataFrame:
         """Return the table that options select."""
@@ -591,7 +595,7 @@ def format_of(spark: SparkSession, options: Mapping[str, str]) -> str:
     return name
 
 
-#: The names of the data source of planned writes and its secret, by session.
+#: The names of the data source of plans and its secret, by session.
 _PLANNED: WeakKeyDictionary[SparkSession, tuple[str, bytes]] = WeakKeyDictionary()
 _REGISTERING = Lock()
 
@@ -602,7 +606,7 @@ def planned_format(spark: SparkSession) -> tuple[str, bytes]:
         if spark not in _PLANNED:
             name, secret = f"savepoint_plans_{secrets.token_hex(8)}", secrets.token_bytes(32)
             spark.dataSource.register(
-                type("PlannedDataSource", (PlannedWrites,), {"format_name": name, "secret": secret})
+                type("PlannedDataSource", (SessionPlans,), {"format_name": name, "secret": secret})
             )
             _PLANNED[spark] = name, secret
         return _PLANNED[spark]

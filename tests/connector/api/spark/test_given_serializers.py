@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import threading
 from pathlib import Path
@@ -23,7 +22,7 @@ from pyspark_savepoint import (
     SavepointError,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.engines.spark.planned_writes import sealed
+from pyspark_savepoint.engines.spark.session_plans import sealed
 from pyspark_savepoint.engines.spark.spark_engine import planned_format
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UserFunctionError
 from tests.money import MoneySerializer
@@ -105,7 +104,9 @@ def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tm
         list(pyspark_savepoint.open(path).operator_state("listed", "list", undecodable="error").rows())
     # Exact types of an existing state, changed with the same argument.
     more = spark.createDataFrame([(1, "CHF 9.99")], "key long, amount string")
-    changed = savepoint.with_state("keyed", "amount", more, serializers=by_class).write(str(tmp_path / "changed"))
+    changed = savepoint.with_state("keyed", "amount", more, serializers=by_class, replace=True).write(
+        str(tmp_path / "changed")
+    )
     assert [row.amount for row in changed.keyed_state("keyed", serializers=by_class).collect()] == ["CHF 9.99", None]
     # A new state whose type contains it; other states stay.
     pairs = spark.createDataFrame([(1, ("CHF 0.07", 7))], "key long, pair struct<f0: string, f1: long>")
@@ -119,10 +120,8 @@ def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tm
 def test_a_text_that_is_set_as_an_option_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
     shop = str(Path(__file__).parents[3] / "oracle" / "savepoints" / "shop" / "savepoint")
     text = base64.b64encode(cloudpickle.dumps(Harmful(tmp_path / "unpickled"))).decode()
-    plan = json.dumps({"version": 1, "compared": {"sides": [{"path": shop, "serializers": text}] * 2, "states": None}})
-    for options in ({"uid": "accounts", "serializers": text}, {"plan": plan}):
-        with pytest.raises(Exception, match="argument 'serializers'"):
-            spark.read.format("savepoint").options(**options).load(shop).collect()
+    with pytest.raises(Exception, match="argument 'serializers'"):
+        spark.read.format("savepoint").options(uid="accounts", serializers=text).load(shop).collect()
     assert not (tmp_path / "unpickled").exists()
 
 
@@ -134,6 +133,8 @@ def test_a_plan_that_another_secret_sealed_is_not_unpickled(spark: SparkSession,
     for text in (sealed(harmful, b"another"), unsealed, sealed(harmful, secret)[:-4], "", "?"):
         with pytest.raises(Exception, match="'plan' is for methods of Savepoint"):
             spark.range(1).write.format(source).option("plan", text).mode("append").save()
+        with pytest.raises(Exception, match="'plan' is for methods of Savepoint"):
+            spark.read.format(source).option("plan", text).load()
     with pytest.raises(Exception, match="'plan'"):
         spark.range(1).write.format("savepoint").option("plan", sealed(harmful, secret)).mode("append").save(
             str(tmp_path)
