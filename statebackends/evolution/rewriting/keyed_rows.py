@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import StateColumns
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import PLACES, Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     COUNT,
     LAST_ACCESS,
@@ -328,22 +328,3 @@ def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
     counts = np.bincount(number, weights=weights, minlength=len(firsts)).astype(np.int64)
     values = rows.fields[place].take(pa.array(firsts))
     return StateRows(rows.owner[firsts], (values,), {NUMBER: pa.array(counts)})
-
-
-@dataclass(frozen=True)
-class FoundRows:
-    """Function of batches of keys: the numbers of the rows of a lookup that belong to them."""
-
-    lookup: Lookup
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the numbers of the rows that a batch of keys has."""
-        for batch in batches:
-            if not len(batch):
-                continue
-            key = tuple(batch.column(KEY).flatten())
-            keys = KeyRows(len(batch), key, {}, window=window_ends(batch))
-            values = Values(keys, StateRows(np.arange(keys.count)))
-            columns = [values.plain(place, LONG) for _, place in self.lookup.by]
-            _, places = self.lookup.rows_of(columns)
-            yield pa.RecordBatch.from_arrays([pa.array(np.unique(places))], schema=PLACES)

@@ -79,4 +79,3 @@ def _shown(name: str) -> str:
 
 #: The column of the numbers of rows that were found.
 PLACE = "place"
-PLACES = pa.schema([pa.field(PLACE, pa.int64())])
