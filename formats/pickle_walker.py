@@ -366,7 +366,7 @@ def _set_items(walker: _Walker) -> None:
     walker.entries().extend(pairs)
 
 
-def _named(walker: _Walker, module: Any, name: Any) -> Global:
+def _global(walker: _Walker, module: Any, name: Any) -> Global:
     if not isinstance(name, str) or not isinstance(module, str) or len(name) + len(module) > MAX_NAME:
         walker.fail(f"the names of a module and of a class, of at most {MAX_NAME} characters")
     return Global(module, name)
@@ -374,14 +374,14 @@ def _named(walker: _Walker, module: Any, name: Any) -> Global:
 
 def _global_lines(walker: _Walker) -> Global:
     try:
-        return _named(walker, walker.line().decode(), walker.line().decode())
+        return _global(walker, walker.line().decode(), walker.line().decode())
     except UnicodeDecodeError:
         walker.fail("a name in UTF-8")
 
 
 def _stack_global(walker: _Walker) -> Global:
     name, module = walker.pop(), walker.pop()
-    return _named(walker, module, name)
+    return _global(walker, module, name)
 
 
 def _reduce(walker: _Walker) -> Any:

@@ -19,7 +19,7 @@ Kind = TypeVar("Kind", bound=type[Any])
 
 SHOWN_INSTEAD = "***"
 #: Maximum size of displayed text, in bytes.
-MAX_SHOWN = 2048
+MAX_DISPLAYED = 2048
 #: Unicode's categories Cc (except tabs and line ends), Cf, Zl, Zp and Cs: control and format characters, among them
 #: those that change the direction of text or have no width; separators of lines; lone surrogates. Also U+FFFE and
 #: U+FFFF, which XML does not allow. As ranges: asking ``unicodedata`` about every character takes 0.2 s. Between two
@@ -80,7 +80,7 @@ _FORMS = re.compile(
 SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@", ":/")
 
 
-class _Held:
+class _EnvironmentSecrets:
     """Pattern for the secrets found in the environment at the last check."""
 
     pattern: re.Pattern[str] | None = None
@@ -93,16 +93,18 @@ def redact(text: str, look: bool = True) -> str:
     them must be cheap.
     """
     if look:
-        _Held.pattern = _held_pattern(tuple(map(os.environ.get, (*SECRET_VARIABLES, *PROXIES))), _key_file())
+        _EnvironmentSecrets.pattern = _secrets_pattern(
+            tuple(map(os.environ.get, (*SECRET_VARIABLES, *PROXIES))), _key_file()
+        )
     if len(text) > MAX_SEARCHED:
         text = text[: MAX_SEARCHED // 2] + "..." + text[-MAX_SEARCHED // 2 :]
-    if _Held.pattern is not None:
-        text = _Held.pattern.sub(SHOWN_INSTEAD, text)
+    if _EnvironmentSecrets.pattern is not None:
+        text = _EnvironmentSecrets.pattern.sub(SHOWN_INSTEAD, text)
     folded = text.casefold()
-    return _FORMS.sub(_shown, text) if any(sign in folded for sign in SIGNS) else text
+    return _FORMS.sub(_redacted_match, text) if any(sign in folded for sign in SIGNS) else text
 
 
-def shown(text: str, limit: int = MAX_SHOWN, *, line: bool = False) -> str:
+def shown(text: str, limit: int = MAX_DISPLAYED, *, line: bool = False) -> str:
     """Return a text for display: without secrets and terminal commands, in at most ``limit`` bytes.
 
     ``line=True`` also escapes tabs and line breaks, with which a name could forge another line.
@@ -169,13 +171,13 @@ def elide(text: str, limit: int) -> str:
     return head.decode("utf-8", "ignore") + gap + tail.decode("utf-8", "ignore")
 
 
-def _shown(match: re.Match[str]) -> str:
+def _redacted_match(match: re.Match[str]) -> str:
     kept = match[match.lastgroup] if match.lastgroup else ""
     return kept + SHOWN_INSTEAD + ("@" if match.lastgroup in ("url", "user") else "")
 
 
 @functools.lru_cache(maxsize=4)
-def _held_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | None) -> re.Pattern[str] | None:
+def _secrets_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | None) -> re.Pattern[str] | None:
     """Return a pattern for the secrets of this process in all their encodings; None if it has none."""
     named = values[: len(SECRET_VARIABLES)]
     secrets = {part for value in filter(None, named) for part in _parts_of(value)}

@@ -155,7 +155,7 @@ class _Encoder:
         """Return the metadata: the keys in the order of their ids."""
         keys = tuple(self.ids)
         if len(keys) <= FEW_KEYS and sum(map(len, keys)) <= SHORT_KEYS:
-            return _known_metadata(keys)
+            return _cached_metadata(keys)
         return _metadata(keys)
 
 
@@ -171,7 +171,7 @@ def _metadata(keys: Sequence[str]) -> bytes:
 
 #: Keys whose metadata is kept, for the values of a column have mostly the same: as many, of so many characters in all.
 FEW_KEYS, SHORT_KEYS = 64, 2048
-_known_metadata = lru_cache(256)(_metadata)
+_cached_metadata = lru_cache(256)(_metadata)
 
 
 def _scalar(value: Any) -> bytes:

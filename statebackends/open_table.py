@@ -106,7 +106,7 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
         return ChangeCounts((before, after))
     from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
     from pyspark_savepoint.statebackends.merging.changed_values import ChangedValues
-    from pyspark_savepoint.statebackends.python.python_state import shown_name
+    from pyspark_savepoint.statebackends.python.python_state import job_name_of
     from pyspark_savepoint.statebackends.python.python_tables import PythonDifferences, PythonTable
     from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
     from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
@@ -123,7 +123,7 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
     if not any(python):
         return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
     registered = [name for table in keyed if table is not None for name in table.spec.states]
-    states = [name for name in dict.fromkeys(registered) if shown_name(name) in wanted.states]
+    states = [name for name in dict.fromkeys(registered) if job_name_of(name) in wanted.states]
     return PythonDifferences.of(ChangedRows((keyed[0], keyed[1]), states, request), python)
 
 
@@ -144,7 +144,7 @@ def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
             # What is not there yet has no rows. What is gone may be of another job: its rows are not deleted.
             missing = missing or error
             if any(table is not None for table in tables):
-                raise _gone(error, version) from None
+                raise _absence_in_version(error, version) from None
             tables.append(None)
     if missing is not None and all(table is None for table in tables):
         raise missing
@@ -166,7 +166,7 @@ def _of_version(version: FeedVersion) -> Table | None:
     return table if asked.table not in CONNECTORS or table.partitions(1) else None
 
 
-def _gone(error: SavepointError, version: FeedVersion | None) -> SavepointError:
+def _absence_in_version(error: SavepointError, version: FeedVersion | None) -> SavepointError:
     """Return the error for what a version does not have, but versions before it do."""
     assert version is not None
     error.facts["found"] = f"version {version.number} does not have it, versions before it do"

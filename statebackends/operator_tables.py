@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.statebackends.python.python_state import is_python_operator, python_states, shown_name
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator, job_name_of, python_states
 from pyspark_savepoint.statebackends.python.python_tables import python_keyed_table, python_timers_table
 from pyspark_savepoint.statebackends.requests.applicability import OPERATOR_STATE, refuse_useless
 from pyspark_savepoint.statebackends.requests.request import Table, TableRequest
@@ -61,7 +61,9 @@ def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:
     else:
         metas = opened.keyed.metas()
         known = [name for name, timer in metas if not timer]
-        known += [shown_name(name) for name in python_states(opened)] + ["key"] + ["window"] * (table == "window_state")
+        known += (
+            [job_name_of(name) for name in python_states(opened)] + ["key"] + ["window"] * (table == "window_state")
+        )
     unknown = [name for name in request.raw if name not in known]
     if unknown:
         raise OptionError(

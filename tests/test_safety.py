@@ -24,8 +24,8 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions and serializers, and the plans of reads and writes, are pickled for Spark's tasks, and the work of a
-#: migration and its results for processes that this one starts: never anything of a snapshot.
+#: The user's own functions and serializers, and the plans of reads and writes, are pickled for Spark's tasks. The work of
+#: a migration and its results are pickled for processes that this one starts. Nothing of a snapshot ever is.
 PICKLES_FUNCTIONS = {
     "connector/engines/migrating.py": {"cloudpickle"},
     "connector/engines/function_pickles.py": {"cloudpickle"},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.api.edits import Edits
 from pyspark_savepoint.engines.face import R, T, at_path, engine_of, path_of
-from pyspark_savepoint.erasure.tables import HELD, exact, place_of, unknown_place
+from pyspark_savepoint.erasure.tables import COUNTS, exact, place_of, unknown_place
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -324,7 +324,7 @@ class Erasures(Edits[R, T]):
                 row |= one.held_counts()
             except SavepointError as error:
                 row["note"] = str(error)
-            if row["note"] is not None or any(row[name] for name in HELD):
+            if row["note"] is not None or any(row[name] for name in COUNTS):
                 yield row
 
 

@@ -12,7 +12,7 @@ from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.engines.face import Face, R, T, snapshot_of
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.plan.backfills import given_values, with_views
+from pyspark_savepoint.plan.backfills import backfill_input, with_views
 from pyspark_savepoint.plan.catch_ups import CatchUp
 from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_b
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
-from pyspark_savepoint.statebackends.evolution.histories import HISTORY, given_to, slices_of
+from pyspark_savepoint.statebackends.evolution.histories import HISTORY, history_row_names, slices_of
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
 from pyspark_savepoint.statebackends.evolution.plans import read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.rewriting.emissions import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PlanLike = str | PathLike[str] | Mapping[str, Any]
 NO_PLAN = "If a job ran without a plan, the changes are not known: run the new query once, into a new sink"
 #: How many problems one error names.
-NAMED = 5
+MAX_PROBLEMS = 5
 
 
 class Evolutions(Face[R, T]):
@@ -120,7 +120,7 @@ class Evolutions(Face[R, T]):
             old_explain=text_of(old_explain),
             new_explain=text_of(new_explain),
         )
-        expect_known(given, evolution)
+        expect_backfill_names(given, evolution)
         expect_decided(self.plan, evolution, fills=fill == "initial")
         evolution = with_views(evolution)
         plan = as_it_ran(read_plan(new_plan, "new_plan"), snapshot)
@@ -128,7 +128,7 @@ class Evolutions(Face[R, T]):
             self._engine,
             self.plan,
             evolution,
-            given_values(self._engine, given, evolution),
+            backfill_input(self._engine, given, evolution),
             emissions_of(plan),
             orders_of(plan),
             key_places_of(plan),
@@ -211,7 +211,7 @@ class Evolutions(Face[R, T]):
         return table
 
 
-def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
+def expect_backfill_names(given: Mapping[str, object], evolution: Evolution) -> None:
     """Raise OptionError for a backfill under a name that nothing of the new query has, or that nothing is made of."""
     fields = [
         (change.new.node, one.backfill)
@@ -221,7 +221,7 @@ def expect_known(given: Mapping[str, object], evolution: Evolution) -> None:
         if one.backfill and change.new is not None
     ]
     names = dict.fromkeys(name for node, one in fields for name in (one, f"{node}.{one.rpartition('.')[2]}"))
-    used = {name for one in evolution.histories.values() for name in given_to(one)}
+    used = {name for one in evolution.histories.values() for name in history_row_names(one)}
     for name in given:
         if name in names and name in evolution.given_rows:
             raise OptionError(
@@ -253,10 +253,10 @@ def expect_decided(plan: SavepointPlan, evolution: Evolution, *, fills: bool) ->
     problems = [text for change in changes for text in _problems(change, fills=fills)]
     if not problems:
         return
-    more = f"; and {len(problems) - NAMED} more" if len(problems) > NAMED else ""
+    more = f"; and {len(problems) - MAX_PROBLEMS} more" if len(problems) > MAX_PROBLEMS else ""
     raise UnsupportedStateError(
         "the state of the old query cannot be carried over to the new one as it was asked for",
-        found="; ".join(problems[:NAMED]) + more,
+        found="; ".join(problems[:MAX_PROBLEMS]) + more,
         remedy="check_evolution(old_plan, new_plan) shows every operator and field, and what to give for it",
     )
 
@@ -278,7 +278,7 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     found = []
     for state in change.states:
         fields = [
-            f"{name}: {one.name}{_named(one)} is {one.verdict}{_of((one.reason,))}"
+            f"{name}: {one.name}{_backfill_name(one)} is {one.verdict}{_of((one.reason,))}"
             for one in state.fields
             if one.verdict in REFUSING or (one.source is None and state.new is not None)
         ]
@@ -296,7 +296,7 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     return found
 
 
-def _named(field: FieldSource) -> str:
+def _backfill_name(field: FieldSource) -> str:
     """Return the name under which a field is given, where that is not the field's own."""
     return f" ({field.backfill!r})" if field.backfill and field.backfill != field.name else ""
 

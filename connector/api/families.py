@@ -12,9 +12,9 @@ from pyspark_savepoint.engines.face import (
     HelpfulNames,
     R,
     T,
+    as_user_table,
     changed,
     engine_of,
-    shown_by,
     table_of,
     verbs_of,
     with_plan,
@@ -74,5 +74,5 @@ class Family(HelpfulNames, Generic[S, R, T]):
         return table
 
     def _shown(self, table: pa.Table) -> T:
-        shown_table: T = shown_by(self._savepoint, table)
+        shown_table: T = as_user_table(self._savepoint, table)
         return shown_table

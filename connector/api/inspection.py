@@ -247,7 +247,7 @@ class Inspection(Family[S, R, T]):
         """
         from pyspark_savepoint.engines.migrating import migration_of
         from pyspark_savepoint.insight.doctor import Budgets
-        from pyspark_savepoint.insight.sections import Asked, history_of, page_of
+        from pyspark_savepoint.insight.sections import ReportRequest, history_of, page_of
         from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 
         if folder is None and last is not None:
@@ -272,7 +272,7 @@ class Inspection(Family[S, R, T]):
             newest = MOST_SNAPSHOTS if last is None else last
             history = history_of(snapshot, self._engine.located(folder), self._savepoint.options, newest)
         described = snapshot_of(job) if isinstance(job, Face) else job
-        asked = Asked(history, older, described, flink_version, Budgets.parse(budgets), show_keys, evolution)
+        asked = ReportRequest(history, older, described, flink_version, Budgets.parse(budgets), show_keys, evolution)
         target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
             page = page_of(self._savepoint, asked)

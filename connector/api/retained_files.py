@@ -13,14 +13,14 @@ import pyarrow as pa
 from pyspark_savepoint.engines.arrow.local_table import ComputedTable, LocalTable
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.retained import Held, Retained, Unneeded, retained
+from pyspark_savepoint.formats.snapshot.retained import Retained, RetainedSnapshot, Unneeded, retained
 from pyspark_savepoint.options.keywords import StoreOptions
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import reached, snapshot_path
 
-MAX_SHOWN = 5
+MAX_LISTED = 5
 _TIME = pa.timestamp("us", "UTC")
-HELD = pa.schema(
+RETAINED_SCHEMA = pa.schema(
     {
         "path": pa.string(), "kind": pa.string(), "checkpoint_id": pa.int64(), "time": _TIME, "alone": pa.int64(),
         "shared": pa.int64(), "outside": pa.int64(), "problem": pa.string(),
@@ -58,9 +58,9 @@ def open_retained(
     """
     found = retained_below(absolute(snapshot_path(folder)), to_options(options))
     if found.unknown and unneeded:
-        warnings.warn(not_known(found), SavepointWarning, stacklevel=2)
-    rows = unneeded_rows(found) if unneeded else held_rows(found)
-    return ComputedTable.of(pa.Table.from_pylist(list(rows), UNNEEDED if unneeded else HELD))
+        warnings.warn(uncertainty(found), SavepointWarning, stacklevel=2)
+    rows = unneeded_rows(found) if unneeded else retained_rows(found)
+    return ComputedTable.of(pa.Table.from_pylist(list(rows), UNNEEDED if unneeded else RETAINED_SCHEMA))
 
 
 def retained_below(folder: str, options: Mapping[str, str]) -> Retained:
@@ -68,9 +68,9 @@ def retained_below(folder: str, options: Mapping[str, str]) -> Retained:
     return retained(reached(folder, options), lambda path: reached(path, options))
 
 
-def held_rows(found: Retained) -> Iterable[dict[str, Any]]:
+def retained_rows(found: Retained) -> Iterable[dict[str, Any]]:
     """Yield a row for each snapshot."""
-    return (_held_row(one) for one in found.snapshots)
+    return (_retained_row(one) for one in found.snapshots)
 
 
 def unneeded_rows(found: Retained) -> Iterable[dict[str, Any]]:
@@ -78,13 +78,13 @@ def unneeded_rows(found: Retained) -> Iterable[dict[str, Any]]:
     return (_unneeded_row(one) for one in found.unneeded)
 
 
-def not_known(found: Retained) -> str:
+def uncertainty(found: Retained) -> str:
     """Return why it is not known which files none needs."""
-    more = f"; and {len(found.unknown) - MAX_SHOWN} more" * (len(found.unknown) > MAX_SHOWN)
-    return f"which files none needs is not known, and none is listed: {'; '.join(found.unknown[:MAX_SHOWN])}{more}"
+    more = f"; and {len(found.unknown) - MAX_LISTED} more" * (len(found.unknown) > MAX_LISTED)
+    return f"which files none needs is not known, and none is listed: {'; '.join(found.unknown[:MAX_LISTED])}{more}"
 
 
-def _held_row(one: Held) -> dict[str, Any]:
+def _retained_row(one: RetainedSnapshot) -> dict[str, Any]:
     snapshot = one.snapshot
     return {
         "path": snapshot.path,

@@ -13,7 +13,7 @@ from pyspark_savepoint.plan.salvage import damages, losses_of, salvaged
 from pyspark_savepoint.text.texts import numbered
 
 #: Losses that a warning names.
-NAMED = 5
+MAX_LOSSES = 5
 
 
 class Salvages(Face[R, T]):
@@ -64,7 +64,7 @@ class Salvages(Face[R, T]):
         self._expect_unchanged("salvage")
         found = damages(self.plan)
         plan = salvaged(self.plan, found)
-        warnings.warn(_said(losses_of(found)), SavepointWarning, stacklevel=3)
+        warnings.warn(_sentence(losses_of(found)), SavepointWarning, stacklevel=3)
         return self._planned(plan)
 
     def _expect_unchanged(self, verb: str) -> None:
@@ -75,15 +75,15 @@ class Salvages(Face[R, T]):
             )
 
 
-def _said(losses: pa.Table) -> str:
+def _sentence(losses: pa.Table) -> str:
     """Return the losses as a sentence."""
     texts = []
-    for row in losses.slice(0, NAMED).to_pylist():
+    for row in losses.slice(0, MAX_LOSSES).to_pylist():
         operator = row["operator_uid"] or row["operator_name"] or row["operator_uid_hash"]
         what = row["state"] or row["table"]
         groups = f", key groups {row['first_key_group']} to {row['last_key_group']}"
         texts.append(
             f"{operator}: {what} of subtask {row['subtask']}{groups if row['first_key_group'] is not None else ''}"
         )
-    more = f"; and {len(losses) - NAMED} more" if len(losses) > NAMED else ""
+    more = f"; and {len(losses) - MAX_LOSSES} more" if len(losses) > MAX_LOSSES else ""
     return f"{numbered(len(losses), 'part')} of the state cannot be kept: {'; '.join(texts)}{more}. losses() lists all"

@@ -35,7 +35,7 @@ FIELDS = {
     "ttl": "ttl",
 }
 #: Usual values of these fields, which are left out.
-LEFT_OUT = (None, False, "VOID_NAMESPACE")
+USUAL_VALUES = (None, False, "VOID_NAMESPACE")
 
 
 def schema_of(savepoint: LocalSavepoint) -> Schema:
@@ -51,7 +51,7 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
                     found=row["note"],
                 )
             continue
-        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in LEFT_OUT}
+        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in USUAL_VALUES}
         if row["table"] == "timers" and row["state"].startswith(TIMER_PREFIX):
             # Use the name of timers that RocksDB jobs keep on the heap, so that the backend makes no difference.
             state["state"] = " ".join(filter(None, service_of(row["state"])))

@@ -56,7 +56,7 @@ SAME = (
 MOST_ANSWERS, MOST_OTHERS, LEAST = 5, 2, 0.6
 #: How much a word of a question, a title or a name counts beside a word of the rest.
 OF_TITLE = 2.0
-FOUND, NOTHING = 0, 1
+MATCHES, NOTHING = 0, 1
 
 
 class Answer(NamedTuple):
@@ -105,7 +105,7 @@ def help_with(arguments: Help, output: Output) -> int:
         for line in entry.lines:
             output.say(line)
         output.record(entry.record)
-    return FOUND
+    return MATCHES
 
 
 def _best(words: Sequence[str], entries: Sequence[Entry], most: int) -> list[Entry]:

@@ -1318,7 +1318,7 @@ def _section(command: Command) -> Iterator[str]:
     yield f"{command.about[0].upper()}{command.about[1:]}." + (f" {command.more}" if command.more else "")
     yield "\n| argument | meaning |\n| --- | --- |"
     for known in command.arguments:
-        yield f"| `{_shown(known)}` | {known.settings['help']} |".replace("a|b", "a or b")
+        yield f"| `{_usage(known)}` | {known.settings['help']} |".replace("a|b", "a or b")
     yield "\n```bash"
     yield from (f"{PROGRAM} {example}" for example in command.examples)
     yield "```\n"
@@ -1330,7 +1330,7 @@ def _placeholder(known: Argument) -> str:
     return f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name
 
 
-def _shown(known: Argument) -> str:
+def _usage(known: Argument) -> str:
     names = ", ".join(known.names)
     if not names.startswith("-"):
         return str(known.settings.get("metavar", names))

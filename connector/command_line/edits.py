@@ -158,7 +158,7 @@ def sizes_of(savepoint: LocalSavepoint, operator: OperatorPlan) -> Sizes:
 
 
 @dataclass(frozen=True)
-class Named:
+class NameTarget:
     """What a name of a command line names: an operator, or a state of it, or a timer service."""
 
     operator: OperatorPlan
@@ -171,17 +171,17 @@ class Named:
         return [one.name for one in states if self.state is None or self.state in (one.name, one.service)]
 
 
-def named(savepoint: LocalSavepoint, text: str) -> Named:
+def named(savepoint: LocalSavepoint, text: str) -> NameTarget:
     """Find ``UID`` or ``UID.STATE``; uids and states may have dots. Raise an error for nothing, or for two things."""
-    matches: list[Named] = []
+    matches: list[NameTarget] = []
     operator = savepoint.plan.find(text) if text.strip() else None
     if operator is not None:
-        matches.append(Named(operator, None))
+        matches.append(NameTarget(operator, None))
     for dot in (position for position, sign in enumerate(text) if sign == "."):
         uid, state = text[:dot], text[dot + 1 :]
         operator = savepoint.plan.find(uid) if uid.strip() and state else None
         if operator is not None and any(state in (one.name, one.service) for one in with_states(operator).states or ()):
-            matches.append(Named(operator, state))
+            matches.append(NameTarget(operator, state))
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -194,10 +194,10 @@ def named(savepoint: LocalSavepoint, text: str) -> Named:
     operator = savepoint.plan.find(uid) if mark and uid.strip() else None
     if operator is not None:
         with_states(operator).without_state(state)  # raises the error that names the nearest state
-    return Named(savepoint.plan.operator(text), None)
+    return NameTarget(savepoint.plan.operator(text), None)
 
 
-def _pair(text: str, savepoint: LocalSavepoint) -> tuple[Named, str]:
+def _pair(text: str, savepoint: LocalSavepoint) -> tuple[NameTarget, str]:
     """Split ``NAME=NEW``; names may contain the mark, as long as what stands before it exists."""
     places = [position for position, sign in enumerate(text) if sign == "="]
     if not places or not text[places[0] + 1 :].strip() or places[0] == 0:
@@ -230,7 +230,7 @@ def rename(arguments: Rename, output: Output) -> int:
     return finished(arguments, arguments.target, output, savepoint, changes)
 
 
-def _refuse_ambiguous(pairs: Sequence[tuple[Named, str]]) -> None:
+def _refuse_ambiguous(pairs: Sequence[tuple[NameTarget, str]]) -> None:
     """Raise UsageError for two new names of one thing, and for a new name of a state that begins with its operator."""
     seen: set[tuple[str, str | None]] = set()
     for one, new in pairs:
@@ -374,7 +374,7 @@ def remove_keys(arguments: RemoveKeys, output: Output) -> int:
             )
         unit = "rows" if arguments.table not in (None, KEYED_STATE) or "window" in table.schema.names else "keys"
     else:
-        keys, count = _given_keys(arguments, base, operator, output)
+        keys, count = _keys_to_remove(arguments, base, operator, output)
         unit = "keys"
     savepoint = base.remove_keys(operator.identifier, keys)
     change = {"change": "keys removed", "operator": operator.label, unit: count}
@@ -411,7 +411,9 @@ def matching(table: LocalTable, text: str) -> MatchingKeys:
     return MatchingKeys(table.select(*dict.fromkeys(("key", *condition.columns))), condition)
 
 
-def _given_keys(arguments: RemoveKeys, base: LocalSavepoint, operator: OperatorPlan, output: Output) -> tuple[Any, int]:
+def _keys_to_remove(
+    arguments: RemoveKeys, base: LocalSavepoint, operator: OperatorPlan, output: Output
+) -> tuple[Any, int]:
     """Return keys of the command line or of a file, and their number; keys without state are remarks."""
     name, table = keyed_table(base, operator)
     kind = table.schema.field("key").type
@@ -524,7 +526,7 @@ class _Given:
             raise UsageError("timers have no state: --option state=SERVICE names their timer service")
         key = () if table in OF_OPERATOR else tuple(_listed(arguments.key)) or ("key",)
         types = dict(type_pair(text) for text in arguments.type)
-        known = {} if operator is None else _known_types(base, operator, table, key, arguments.state)
+        known = {} if operator is None else _existing_types(base, operator, table, key, arguments.state)
         path = Path(arguments.file).expanduser()
         for column, text in types.items():
             known[column.partition(".")[0]] = arrow_type(column, text, arguments)
@@ -729,7 +731,7 @@ def arrow_type(column: str, text: str, arguments: Writes) -> pa.DataType | None:
     return type_of(text, column, version).arrow_type(DecodeOptions())
 
 
-def _known_types(
+def _existing_types(
     base: LocalSavepoint, operator: OperatorPlan, table: str, key: Sequence[str], state: str | None
 ) -> dict[str, pa.DataType]:
     """Return the types of columns of an existing operator, as they are read."""

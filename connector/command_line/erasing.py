@@ -15,7 +15,7 @@ from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, text_of_file
 from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
-from pyspark_savepoint.erasure.files import NOT_NAMED
+from pyspark_savepoint.erasure.files import NOT_IN_METADATA
 from pyspark_savepoint.erasure.proof import ERROR
 from pyspark_savepoint.erasure.report import ErasureReport
 from pyspark_savepoint.erasure.tables import place_of, unknown_place
@@ -134,18 +134,18 @@ def _erased(
         inside = sum(hit["hits"] for hit in one["inside"])
         output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
     for one in content["before"]["files"]:
-        if NOT_NAMED in one["of"] and (one.get("hits") or "problem" in one):
+        if NOT_IN_METADATA in one["of"] and (one.get("hits") or "problem" in one):
             found = numbered(sum(hit["hits"] for hit in one.get("hits", ())), "hit")
             location = posixpath.join(content["before"]["path"], one["name"])
             output.say(f"not part of the snapshot: {location}: {one.get('problem') or found}")
     for one in content["others"]:
-        output.say(f"also in: {one['path']}: {one['note'] or _held(one)}")
+        output.say(f"also in: {one['path']}: {one['note'] or _count_words(one)}")
     if content["below"] is None and not may_be_gone:
         output.say("other snapshots of the job were not searched: --below names their folder")
     return report
 
 
-def _held(one: dict[str, Any]) -> str:
+def _count_words(one: dict[str, Any]) -> str:
     words = {"keys": "row", "elements": "element", "standing": "other place", "in_files": "hit"}
     ends = {"keys": "", "elements": " of conditions", "standing": "", "in_files": " in files"}
     return ", ".join(numbered(one[name], word) + ends[name] for name, word in words.items() if one[name])

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.io.one_verb import look_again
-from pyspark_savepoint.formats.snapshot.as_of import Followed, is_gone
+from pyspark_savepoint.formats.snapshot.as_of import Followed, is_deleted
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo, job_of
 from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 
@@ -65,7 +65,7 @@ def following(table: SnapshotTable, output: Output) -> Iterator[Row]:
             with _changes(table, before, newer) as rows:
                 yield from rows
         except (SnapshotNotFoundError, StateFileNotFoundError) as error:
-            gone = _gone(table, error, before, newer)
+            gone = _deleted_snapshot(table, error, before, newer)
             if gone is None:
                 raise
             if before is not None and gone is before:
@@ -100,13 +100,13 @@ def _changes(table: SnapshotTable, before: SnapshotInfo | None, newer: SnapshotI
         yield _rows(file)
 
 
-def _gone(
+def _deleted_snapshot(
     table: SnapshotTable, error: SavepointError, before: SnapshotInfo | None, newer: SnapshotInfo
 ) -> SnapshotInfo | None:
     """Return which of two snapshots was deleted, None if the error is about something else."""
     read = [snapshot for snapshot in (before, newer) if snapshot is not None]
     storage = table.options.storage_options
-    gone = next((snapshot for snapshot in read if is_gone(StoragePath.of(snapshot.path, storage))), None)
+    gone = next((snapshot for snapshot in read if is_deleted(StoragePath.of(snapshot.path, storage))), None)
     if gone is None and isinstance(error, SnapshotGoneError):
         return newer
     return gone

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NO_SPARK = 'pip install "pyspark-savepoint[spark]"'
 NO_JAVA = "apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda install openjdk=17; or JAVA_HOME"
-SHOWN = 50
+MAX_ROWS = 50
 
 
 def ls_with_queries(arguments: Ls, output: Output, leave: Callable[..., NoReturn] | None = None) -> int:
@@ -82,7 +82,7 @@ def ls_with_queries(arguments: Ls, output: Output, leave: Callable[..., NoReturn
                 output.say(line)
             table = json_of_variants(spark.sql(query).toArrow())
             kinds = kinds_of(table.schema, parsed=output.as_json)
-            limit = SHOWN if output.is_text else 0
+            limit = MAX_ROWS if output.is_text else 0
             rows = (row_to_json(row, kinds) for row in table.to_pylist())
             output.table(table.schema.names, rows, True, limit, "--json or --csv shows all", lines=1)
     except PySparkException as error:

@@ -147,10 +147,12 @@ def show(arguments: Show, output: Output) -> int:
     )
     with read_to_the_end(not arguments.limit):
         output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
-    return _told_absent(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
+    return (
+        _report_absent_keys(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
+    )
 
 
-def _told_absent(arguments: Show, output: Output, table: SnapshotTable) -> int:
+def _report_absent_keys(arguments: Show, output: Output, table: SnapshotTable) -> int:
     """Tell the keys that have no row; with exit code 1 if none has."""
     from pyspark_savepoint.statebackends.rows.absent_keys import absent, named
 
@@ -170,7 +172,7 @@ def _told_absent(arguments: Show, output: Output, table: SnapshotTable) -> int:
 #: Of timers of all operators.
 TIMER_COLUMNS = ("operator", "service", "domain", "timestamp", "key", "namespace", "note")
 #: How ``show`` names what was found of keys: the operator by its uid, or uid hash.
-FOUND_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
+KEY_SEARCH_COLUMNS = ("operator", "table", "state", "key", "window", "value", "note")
 
 
 def _show_keys(arguments: Show, output: Output) -> int:
@@ -187,7 +189,7 @@ def _show_keys(arguments: Show, output: Output) -> int:
     sp = open_savepoint(arguments.path, **read_options(arguments))
     rows = sp.find_keys([key for word in arguments.keys for key in keys_of_word(word)]).rows()
     listed = ({**row, "operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows)
-    if not output.table(FOUND_COLUMNS, listed, True, arguments.limit, "--limit 0 shows all", lines=1):
+    if not output.table(KEY_SEARCH_COLUMNS, listed, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has the keys")
     return DONE
 
@@ -208,7 +210,7 @@ def _show_timers(arguments: Show, output: Output) -> int:
     if arguments.limit < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
     sp = open_savepoint(arguments.path, **read_options(arguments))
-    rows = map(_named, all_timers(sp.options, path_of(sp)))
+    rows = map(_with_operator_column, all_timers(sp.options, path_of(sp)))
     if not output.table(TIMER_COLUMNS, rows, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has timers")
     return DONE
@@ -325,12 +327,12 @@ def sizes(arguments: Sizes, output: Output) -> int:
     table = table_of(arguments, output, table="sizes", **operator_options(arguments.uid))
     rows = sizes_by(table.to_arrow(), arguments.by).to_pylist()
     columns = ("operator", "table", "state", "kind", *GROUPING[arguments.by], *AMOUNTS, "note")
-    output.table(columns, map(_named, rows))
+    output.table(columns, map(_with_operator_column, rows))
     output.say(f"in all {readable_size(sum(row['bytes'] or 0 for row in rows))}")
     return DONE
 
 
-def _named(row: Row) -> Row:
+def _with_operator_column(row: Row) -> Row:
     """Return a row with one column for the operator."""
     return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row}
 
@@ -365,7 +367,7 @@ def offsets(arguments: Offsets, output: Output) -> int:
         rows = sorted(
             table_of(arguments, output, table="offsets", **operator_options(arguments.uid)).rows(), key=_by_partition
         )
-    output.table(columns, map(_named, rows), all_columns=True)
+    output.table(columns, map(_with_operator_column, rows), all_columns=True)
     if not rows:
         output.say("no source of a known kind has splits")
     return DONE
@@ -385,7 +387,7 @@ def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
     for state in sorted(states):
         order = sorted(states[state], key=lambda row: (-(row["bytes"] or 0), row["key"] or "", row["window"] or ""))
         for rank, row in enumerate(order[:top], 1):
-            yield {**_named(row), "rank": rank}
+            yield {**_with_operator_column(row), "rank": rank}
 
 
 def verify(arguments: Verify, output: Output) -> int:
@@ -399,7 +401,8 @@ def verify(arguments: Verify, output: Output) -> int:
     counts = {status: sum(row["status"] == status for row in rows) for status in ("error", "warning", "ok")}
     shown = rows if arguments.all or not output.is_text else [row for row in rows if row["status"] != "ok"]
     output.table(
-        ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"), (_named(row) for row in shown)
+        ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"),
+        (_with_operator_column(row) for row in shown),
     )
     output.say(
         f"{numbered(counts['error'], 'error')}, {numbered(counts['warning'], 'warning')}, "

@@ -175,7 +175,7 @@ def _migration(arguments: CheckMigration | Migrate) -> Migration:
         _open(arguments, arguments.path),
         arguments.flink,
         classes=arguments.classes,
-        types=dict(map(_named_type, arguments.type)),
+        types=dict(map(_column_type, arguments.type)),
         types_from=None if given is None else _open(arguments, given),
         kryo_types=arguments.kryo_types,
         drop=getattr(arguments, "drop", ()),
@@ -191,7 +191,7 @@ def _open(arguments: Arguments, path: str) -> Snapshot:
     return Snapshot.open(located(arguments, path), allow_outside=arguments.allow_outside)
 
 
-def _named_type(text: str) -> tuple[str, str]:
+def _column_type(text: str) -> tuple[str, str]:
     name, equals, kind = text.partition("=")
     if not equals:
         raise UsageError("--type takes STATE=TYPE", expected="such as accounts.tags=LIST<STRING>", found=repr(text))

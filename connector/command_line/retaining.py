@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pyspark_savepoint.api.retained_files import (
-    HELD,
+    RETAINED_SCHEMA,
     UNNEEDED,
-    held_rows,
-    not_known,
     retained_below,
+    retained_rows,
+    uncertainty,
     unneeded_rows,
 )
 from pyspark_savepoint.command_line.arguments import Retained, read_options
@@ -26,9 +26,9 @@ def retained_snapshots(arguments: Retained, output: Output) -> int:
     if arguments.unneeded:
         output.table(tuple(UNNEEDED.names), unneeded_rows(found))
     else:
-        output.table(tuple(HELD.names), held_rows(found))
+        output.table(tuple(RETAINED_SCHEMA.names), retained_rows(found))
     if found.unknown:
-        output.remark(not_known(found))
+        output.remark(uncertainty(found))
     elif found.unneeded:
         size = readable_size(sum(one.size for one in found.unneeded))
         told = "" if arguments.unneeded else "; --unneeded lists them"

@@ -15,7 +15,7 @@ from pyspark_savepoint.command_line.row_files import RowsOfFile
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
-from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.python.python_state import job_name_of
 from pyspark_savepoint.text.texts import numbered
 
 WINDOW = "window"
@@ -78,13 +78,13 @@ class RowCounts:
         """
         key, column = columns
         if state.kind == OPERATOR and state.meta.state_type != "BROADCAST":
-            read = base.table("operator_state", operator.identifier, state=shown_name(state.origin))
+            read = base.table("operator_state", operator.identifier, state=job_name_of(state.origin))
             before = sum(len(batch) for batch in read.batches())
             return cls(state.name, "element", before, rows.count, 0, min(before, rows.count))
         windows = [WINDOW] if state.kind != OPERATOR else []
         name: Table = "operator_state" if state.kind == OPERATOR else "window_state"
-        read = base.table(name, operator.identifier, state=shown_name(state.origin)).select("key", *windows)
-        given, with_value = _given(rows, [*key, *windows], column, [field.type for field in read.schema])
+        read = base.table(name, operator.identifier, state=job_name_of(state.origin)).select("key", *windows)
+        given, with_value = _keys_with_value(rows, [*key, *windows], column, [field.type for field in read.schema])
         before = updated = kept = 0
         for batch in read.batches():
             places = _places(batch.columns)
@@ -117,9 +117,9 @@ class RowCounts:
         """
         if not columns:
             return {}
-        shown = [shown_name(state.origin) for state, _ in columns.values()]
+        shown = [job_name_of(state.origin) for state, _ in columns.values()]
         read = base.table("keyed_state", operator.identifier, raw=shown).select("key", *shown)
-        places, values = _given_of_each(
+        places, values = _keys_with_values(
             rows, key, [column for _, column in columns.values()], read.schema.field(0).type
         )
         before, updated, kept = np.zeros((3, len(shown)), np.int64)
@@ -138,7 +138,7 @@ class RowCounts:
         return {name: cls(name, "key", *map(int, numbers)) for name, *numbers in counts}
 
 
-def _given_of_each(
+def _keys_with_values(
     rows: RowsOfFile, names: Sequence[str], columns: Sequence[str], kind: pa.DataType
 ) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.uint8]]]:
     """Return the keys of all rows, and bits that say of which columns a row has a value."""
@@ -169,7 +169,7 @@ def _keys_of(batch: pa.RecordBatch, names: Sequence[str], kinds: Sequence[pa.Dat
         ) from None
 
 
-def _given(
+def _keys_with_value(
     rows: RowsOfFile, names: Sequence[str], column: str, kinds: Sequence[pa.DataType]
 ) -> tuple[pa.Array, pa.Array]:
     """Return the keys of all rows, and of those that have a value, in the form of the keys that are read."""

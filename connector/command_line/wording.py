@@ -121,7 +121,7 @@ FAMILY = r"(?:(?:inspect|sources|sinks)\.)?"
 VERB = re.compile(rf"(?:call )?({OPENED})?{FAMILY}\b(?P<verb>{VERBS})\b(?P<given>{NESTED})?(?:\.write\([^()]*\))?")
 #: ``option("name", "value")``; ``option 'name'``, ``option 'name' = 'value'``; ``'camelCase' = 'value'``.
 CALL = re.compile(r"""option\((?P<q>["'])(?P<name>\w+)(?P=q)(?:,\s*(?:(?P<v>["'])(?P<value>.*?)(?P=v)|\.\.\.))?\)""")
-NAMED = re.compile(r"""(?:the )?option '(?P<name>\w+)'(?:,? (?:with|=) '?(?P<value>[\w*#./<>-]+)'?)?""")
+NAMED_OPTION = re.compile(r"""(?:the )?option '(?P<name>\w+)'(?:,? (?:with|=) '?(?P<value>[\w*#./<>-]+)'?)?""")
 CAMEL = re.compile(r"'(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<value>\w+)'?)?")
 #: ``include_ttl=True``: an argument of a verb.
 SNAKE = re.compile(r"""(?<![\w.(])(?P<name>[a-z]+(?:_[a-z]+)+)=(?P<value>True|False)""")
@@ -143,7 +143,7 @@ def worded(text: str, command: str | None) -> str:
         text = re.sub(phrase, instead, text)
     if "option" in text or "'" in text:
         taken = _arguments(command)
-        for form in (CALL, NAMED, CAMEL):
+        for form in (CALL, NAMED_OPTION, CAMEL):
             text = form.sub(_of_option(taken, form is CAMEL), text)
     return VERB.sub(_of_verb, text)
 
@@ -181,7 +181,7 @@ def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], 
         if name == "readChangeFeed":
             return "pyspark-savepoint changes"
         if own in taken:
-            return own if value is None else f"{own} {_given(name, value)}".rstrip()
+            return own if value is None else f"{own} {_argument_value(name, value)}".rstrip()
         if "--option" in taken:
             return f"--option {_quoted(name, value)}"
         if own == "--table":
@@ -196,7 +196,7 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def _given(name: str, value: str) -> str:
+def _argument_value(name: str, value: str) -> str:
     """Return the value of an argument; of an option of types, which is JSON, the first of them."""
     if name == "allowOutside":
         return ""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.keywords import Names
-from pyspark_savepoint.options.operators import OperatorRef, named_as_given, operator_options
+from pyspark_savepoint.options.operators import OperatorRef, operator_options, with_requested_uid
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import snapshot_path
@@ -160,7 +160,7 @@ class Face(HelpfulNames, Generic[R, T]):
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         """Return the savepoint with one operator changed, not written yet."""
         operator = self.plan.operator(uid)
-        with named_as_given(uid):
+        with with_requested_uid(uid):
             return self._planned(self.plan.with_changed(operator, change(operator)))
 
     def _read_path(self) -> str:
@@ -237,7 +237,7 @@ def snapshot_of(savepoint: Face[Any, Any]) -> Snapshot:
     return savepoint._snapshot()
 
 
-def named_in(savepoint: Face[Any, Any], uid: OperatorRef | None) -> dict[str, str]:
+def operator_option(savepoint: Face[Any, Any], uid: OperatorRef | None) -> dict[str, str]:
     """Return the option that selects an operator of a savepoint, if one is given."""
     return savepoint._named(uid)
 
@@ -272,7 +272,7 @@ def of_same_engine(savepoint: Face[R, T], other: Face[R, T]) -> Face[R, T]:
     return savepoint._of_same_engine(other)
 
 
-def shown_by(savepoint: Face[Any, T], table: pa.Table) -> T:
+def as_user_table(savepoint: Face[Any, T], table: pa.Table) -> T:
     """Return a small Arrow table as users of the savepoint get tables."""
     return savepoint._shown(table)
 

@@ -28,7 +28,7 @@ from pyspark_savepoint.options.write_options import expect_release_text
 from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.statebackends.migration.findings import StateFindings
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
-from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known, expect_types_fit
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_names, expect_types_fit
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, PartVerdict
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -210,8 +210,8 @@ class Migration:
         return Planned(self.source, self.knowledge, self.drop, self.as_is)
 
     def _expect_known(self, planned: Planned) -> None:
-        expect_known(planned.plans, self.drop, "drop")
-        expect_known(planned.plans, self.as_is, "as_is")
+        expect_names(planned.plans, self.drop, "drop")
+        expect_names(planned.plans, self.as_is, "as_is")
         expect_types_fit(planned.plans, self.knowledge)
 
     @staticmethod

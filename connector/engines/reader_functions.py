@@ -44,7 +44,7 @@ class ReadTask(Pickled):
         """Yield the function's rows of these vertices."""
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from named_errors(self.operator, self._run(index))
+                yield from with_operator_in_errors(self.operator, self._run(index))
 
     def _run(self, index: int) -> Iterator[pa.RecordBatch]:
         if isinstance(self.plan, KeyedReaderPlan):
@@ -108,7 +108,7 @@ def _open(options: Mapping[str, str], verb: str) -> tuple[OpenOperator, TableReq
     return opened, request, parallelism
 
 
-def named_errors(operator: str | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def with_operator_in_errors(operator: str | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the batches; add the operator's name to errors, and drop stack frames, which do not help users."""
     try:
         yield from batches

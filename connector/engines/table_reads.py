@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.formats.serializers.basic.strings import ESCAPE, ESCAPED_TEXTS
 from pyspark_savepoint.formats.snapshot.as_of import explained
-from pyspark_savepoint.options.operators import named_as_given
+from pyspark_savepoint.options.operators import with_requested_uid
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.request import Table, TablePartition
@@ -74,7 +74,7 @@ def _retried(
     existed = planned or bool(options.chosen_of or options.versions)
     for _ in range(ATTEMPTS):
         try:
-            with named_as_given(options.uid), one_verb():
+            with with_requested_uid(options.uid), one_verb():
                 return options, of_one_version(partial(run, options))
         except (StateFileNotFoundError, SnapshotNotFoundError) as error:
             known = existed or isinstance(error, StateFileNotFoundError)
@@ -90,7 +90,7 @@ def _retried(
 def explaining_missing_files(options: SavepointReadOptions) -> Iterator[None]:
     """Raise errors of missing files as SnapshotGoneError if a snapshot was deleted while it is read."""
     try:
-        with named_as_given(options.uid):
+        with with_requested_uid(options.uid):
             yield
     except (StateFileNotFoundError, SnapshotNotFoundError) as error:
         raise explained(error, options.snapshots, options.chosen_of) from None

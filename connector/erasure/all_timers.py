@@ -53,7 +53,7 @@ def _of_service(held: Mapping[str, str], path: str, texts: Mapping[str, str]) ->
         kinds = kinds_of(schema)
         for batch in batches:
             for timer in batch.to_pylist():
-                yield _shown(row_to_json(timer, kinds))
+                yield _common_columns(row_to_json(timer, kinds))
     except SavepointError as error:
         yield {"note": str(error)}
 
@@ -63,7 +63,7 @@ def timers_table(held: Mapping[str, str], path: str) -> pa.Table:
     return pa.Table.from_pylist(list(all_timers(held, path)), SCHEMA)
 
 
-def _shown(timer: Row) -> Row:
+def _common_columns(timer: Row) -> Row:
     """Return the columns that timers of all operators have in common."""
     namespace = timer.get("namespace", timer.get("window"))
     return {

@@ -31,7 +31,7 @@ from pyspark_savepoint.erasure.files import Searched, searched_files
 from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
 from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, salted
 from pyspark_savepoint.erasure.tables import (
-    HELD,
+    COUNTS,
     KEYED_TABLES,
     NO_STATE,
     Leaves,
@@ -229,7 +229,7 @@ class Erasing:
             removed[table in KEYED_TABLES and not state.startswith(ELEMENTS)] += one.removed
         standing = sum(one.equal + certain_of(one.hits) for one in self.looked.standing.values())
         counts = removed[True], removed[False], standing, sum(certain_of(one.hits) for one in self.files)
-        return dict(zip(HELD, counts, strict=True))
+        return dict(zip(COUNTS, counts, strict=True))
 
     def _prepare(self) -> None:
         plans = Operators(with_states(plan) for plan in self.plan.operators)
@@ -664,7 +664,7 @@ class Erasing:
             texts |= {"includeTtl": "true"} if one.ttl else {}
             rows = self.engine.read(inheriting(self.held, texts))
             if one.table == "operator_state":
-                rows = rows.mapped(Kept(one.mask(rows.schema)), rows.schema)
+                rows = rows.mapped(WithoutRows(one.mask(rows.schema)), rows.schema)
             else:
                 rows = rows.mapped(WithoutElements.of(one, rows.schema), rows.schema)
             plan = add_state(self.engine, plan, one.state, rows, {})
@@ -862,7 +862,7 @@ def files_of(files: Sequence[Searched]) -> list[Place]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class WithoutRows:
     """Function of batches that drops the rows of a condition."""
 
     mask: Mask

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 #: Bytes of a file that are read at once.
 WINDOW = 16 << 20
 #: What a file holds that is below the folder of the snapshot, and that ``_metadata`` does not name.
-NOT_NAMED = "not named by _metadata"
+NOT_IN_METADATA = "not named by _metadata"
 #: Beginnings of files whose content is compressed, and what they are.
 COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -96,7 +96,7 @@ class Searched:
     @property
     def is_named(self) -> bool:
         """Whether ``_metadata`` names the file, or is it."""
-        return ("", NOT_NAMED) not in self.of
+        return ("", NOT_IN_METADATA) not in self.of
 
     def row(self) -> dict[str, Any]:
         """Return the file for a report."""
@@ -173,14 +173,14 @@ class _Files:
         if info.is_link:
             return self._unsearched(name, "a link, which is not followed")
         try:
-            one = self._file(_listed(filesystem, info), name, ("", NOT_NAMED))
+            one = self._file(_listed(filesystem, info), name, ("", NOT_IN_METADATA))
         except SavepointError as error:
             return self._unsearched(name, str(error))
         one.hits += self._spelled(name)
         return one
 
     def _unsearched(self, name: str, problem: str) -> Searched:
-        return Searched(name, of={("", NOT_NAMED)}, hits=self._spelled(name), problem=problem)
+        return Searched(name, of={("", NOT_IN_METADATA)}, hits=self._spelled(name), problem=problem)
 
     def _spelled(self, name: str) -> Hits:
         """Search the name of a file, with a byte before and after it, so that a word ends with the name."""

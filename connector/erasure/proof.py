@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark_savepoint.erasure.erasing import Erasing, files_of
-from pyspark_savepoint.erasure.files import NOT_NAMED, Searched
+from pyspark_savepoint.erasure.files import NOT_IN_METADATA, Searched
 from pyspark_savepoint.erasure.kept import OPERATOR_STATE
 from pyspark_savepoint.erasure.kept import Place as Elements
 from pyspark_savepoint.erasure.patterns import certain_of
@@ -107,7 +107,7 @@ def _findings(
 def _same_files(check: str, then: Sequence[Row], now: Sequence[Row]) -> Iterator[Row]:
     """Compare what ``_metadata`` names; other files are searched only."""
     before, after = (
-        {row["name"]: row["sha256"] for row in rows if row["sha256"] and NOT_NAMED not in row["of"]}
+        {row["name"]: row["sha256"] for row in rows if row["sha256"] and NOT_IN_METADATA not in row["of"]}
         for rows in (then, now)
     )
     for name in sorted(before.keys() | after.keys()):

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark_savepoint.erasure.erasing import FORM, VERSION
 from pyspark_savepoint.erasure.report_schema import misfit
 from pyspark_savepoint.erasure.sought import salted
-from pyspark_savepoint.erasure.tables import HELD, operator_of, place_of
+from pyspark_savepoint.erasure.tables import COUNTS, operator_of, place_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.text.markdown import cell, table
@@ -123,7 +123,7 @@ def _page(report: ErasureReport) -> Iterator[str]:
             for one in content["standing"]
         ),
     )
-    yield from _section("Other snapshots of the job", ("path", *HELD, "note"), content["others"])
+    yield from _section("Other snapshots of the job", ("path", *COUNTS, "note"), content["others"])
     below = content.get("below")
     yield ""
     yield f"searched below: {cell(below)}" if below else "no folder was searched for them"

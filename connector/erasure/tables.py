@@ -30,7 +30,7 @@ NO_STATE = frozenset({"key", "window", "state_window", "namespace", "timestamp",
 #: Columns of tables of all operators that name one.
 OF_OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "connector", "note", "state", "kind")
 #: How often another snapshot has what is erased: rows with keys, rows of conditions, keys in other places and files.
-HELD = ("keys", "elements", "standing", "in_files")
+COUNTS = ("keys", "elements", "standing", "in_files")
 #: What each known connector says takes lines.
 LONGEST_REASON = 200
 SPLITS_UNKNOWN = "no known connector reads it; column 'reason' of its rows says why"

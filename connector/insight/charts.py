@@ -31,7 +31,7 @@ FONT = "system-ui, sans-serif"
 WIDTH, HEIGHT = 440, 180
 #: Width of a letter of an axis, about.
 LETTER = 7
-MAX_SAID, MAX_ON_TILE = 160, 60
+MAX_LEGEND_NAME, MAX_ON_TILE = 160, 60
 #: Letters of a name in a legend of two columns.
 MAX_IN_COLUMN = 20
 SCHEMA = "https://vega.github.io/schema/vega/v5.json"
@@ -48,7 +48,7 @@ CONFIG = {
 }  # fmt: skip
 
 
-def said(text: str, limit: int = MAX_SAID) -> str:
+def said(text: str, limit: int = MAX_LEGEND_NAME) -> str:
     """Return a text of a snapshot as a chart shows it."""
     return shown(text, limit, line=True)
 
@@ -195,7 +195,7 @@ def _plot(
         ],
         "axes": [
             {**numbers, "gridScale": "x", "grid": True, "aria": False, **dict.fromkeys(DRAWN, False)},
-            {"scale": "x", "orient": "bottom", "title": titles[0], "values": _named_on_axis(rows), **AXIS},
+            {"scale": "x", "orient": "bottom", "title": titles[0], "values": _axis_labels(rows), **AXIS},
             {**numbers, "title": titles[1], "format": "~s" if is_whole else "~r", "labelOverlap": False},
         ],
         "legends": [legend] if len(names) > 1 else [],
@@ -204,7 +204,7 @@ def _plot(
     return _in_page(needed().vega_to_svg(spec, allowed_base_urls=[]))
 
 
-def _named_on_axis(rows: Sequence[Row]) -> list[str]:
+def _axis_labels(rows: Sequence[Row]) -> list[str]:
     """Return the ``x`` that the axis names, as many as there is room for: to measure each takes milliseconds."""
     names = list(dict.fromkeys(row["x"] for row in rows))
     most = max(1, (WIDTH - 60) // (LETTER * (2 + max(map(len, names), default=0))))
@@ -215,7 +215,7 @@ def _colour(rank: int) -> str:
     return COLOURS[rank % len(COLOURS)]
 
 
-def _named(tile: Row) -> dict[str, Any]:
+def _labelled_tile(tile: Row) -> dict[str, Any]:
     """Return a tile with its name as it is drawn, and the width of one of its letters, by the widest eight of them."""
     name = drawn(tile.get("name", ""))
     widths = sorted((_width(letter) for letter in name), reverse=True)[:8]
@@ -245,7 +245,7 @@ def treemap(tiles: Sequence[Row], width: int, height: int) -> str:
         "width": width, "height": height, "padding": 0, "background": None, "autosize": "none",
         "data": [
             {
-                "name": "tree", "values": [_named(tile) for tile in tiles],
+                "name": "tree", "values": [_labelled_tile(tile) for tile in tiles],
                 "transform": [
                     {"type": "stratify", "key": "id", "parentKey": "parent"},
                     {

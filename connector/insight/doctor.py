@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.python.python_state import is_python_operat
 from pyspark_savepoint.statebackends.requests import applicability
 from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.rows.state_sets import NOT_NAMED
+from pyspark_savepoint.statebackends.rows.state_sets import UNNAMED_SESSIONS
 from pyspark_savepoint.statebackends.surveys.state_set_checks import registered
 from pyspark_savepoint.text.texts import readable_size
 
@@ -307,7 +307,7 @@ def _outside(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
 
 
 def _kryo(operator: OperatorState, types: RegisteredStates) -> Iterator[Finding]:
-    for state, serializers in _named(types):
+    for state, serializers in _serializers_by_name(types):
         classes = sorted({one.flink_type for one in _all(serializers) if isinstance(one, KryoSerializer)})
         if classes:
             yield _finding(
@@ -320,7 +320,7 @@ def _kryo(operator: OperatorState, types: RegisteredStates) -> Iterator[Finding]
             )
 
 
-def _named(types: RegisteredStates) -> Iterator[tuple[str, Iterable[TypeSerializer]]]:
+def _serializers_by_name(types: RegisteredStates) -> Iterator[tuple[str, Iterable[TypeSerializer]]]:
     yield "key", types.keys
     for states in (types.keyed, types.operator):
         for name, metas in states.items():
@@ -398,7 +398,7 @@ def _incomplete(surveys: Surveys, operator: OperatorState) -> Iterator[Finding]:
     windows = [] if is_python else [name for name in WINDOW_CONTENTS if name in names.windowed]
     for contents in windows:
         rows = surveys.read("verification", uidHash=operator.operator_id.hex, state=contents)
-        for note in dict.fromkeys(row["note"] for row in rows if NOT_NAMED in (row["note"] or "")):
+        for note in dict.fromkeys(row["note"] for row in rows if UNNAMED_SESSIONS in (row["note"] or "")):
             remedy = "write the operator again, with columns 'window' and 'state_window' of a snapshot of the job"
             yield _finding(INCOMPLETE, Severity.ERROR, operator, note, remedy, contents)
 

@@ -17,7 +17,7 @@ from functools import cache, partial
 from importlib import resources
 from typing import Any
 
-from pyspark_savepoint.formats.redaction import MAX_SHOWN, elide, printable, redact
+from pyspark_savepoint.formats.redaction import MAX_DISPLAYED, elide, printable, redact
 from pyspark_savepoint.insight import charts
 from pyspark_savepoint.options.release import __version__
 from pyspark_savepoint.text.texts import readable_size
@@ -124,7 +124,7 @@ def html(path: str, sections: Sequence[Section]) -> str:
 
     def prose(text: str) -> Markup:
         """Return a sentence with its names as code, all of it escaped."""
-        parts = [escape(text_of(part, MAX_SHOWN)) for part in MARKS.split(text)]
+        parts = [escape(text_of(part, MAX_DISPLAYED)) for part in MARKS.split(text)]
         return Markup("").join(
             Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)
         )

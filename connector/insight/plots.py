@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError,
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.insight.metrics import bytes_of_subtasks
 from pyspark_savepoint.insight.page import brief, moment
-from pyspark_savepoint.insight.sections import age_of, histogram_edges, history_of, left_out_of, parallelisms
+from pyspark_savepoint.insight.sections import age_of, histogram_edges, history_of, omission_note, parallelisms
 from pyspark_savepoint.insight.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 from pyspark_savepoint.text.texts import readable_size
@@ -257,7 +257,7 @@ class Plots:
         """
         left_out = self._surveys.unread_operators.union(others)
         if left_out:
-            said = left_out_of(self._surveys, left_out)
+            said = omission_note(self._surveys, left_out)
             figure.supxlabel(said, fontsize=8, color="#b3261e", parse_math=False, wrap=True)
             warnings.warn(f"the figure leaves out what cannot be read: {said}", SavepointWarning, stacklevel=3)
         return figure

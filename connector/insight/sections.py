@@ -80,7 +80,7 @@ FIRST_RELEASE, LEAST_TIME = 1_400_000_000, 3_600
 #: Rows of a table that is not folded.
 MOST_OPEN = 12
 #: Operators that a figure leaves out, by name, and how long their names may be.
-MOST_NAMED, MAX_NAMED = 3, 60
+MAX_LISTED, MAX_NAME_LENGTH = 3, 60
 #: Timers that are so many seconds from the snapshot are of another clock.
 FAR = 10 * 365 * DAY
 #: Lengths of bars of times, in milliseconds.
@@ -106,7 +106,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReportRequest:
     """What a report is about besides the snapshot."""
 
     #: Snapshots of the folder, oldest first; the last is that of the report.
@@ -135,7 +135,7 @@ def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last
     return history[-last:]
 
 
-def page_of(savepoint: Examined, asked: Asked) -> str:
+def page_of(savepoint: Examined, asked: ReportRequest) -> str:
     """Return the page about a snapshot.
 
     Raises:
@@ -193,7 +193,7 @@ def series_of(states: Iterable[Sequence[str]]) -> dict[Sequence[str], str]:
     return names
 
 
-def _what(to: Section, surveys: Surveys, asked: Asked) -> None:
+def _what(to: Section, surveys: Surveys, asked: ReportRequest) -> None:
     snapshot = surveys.snapshot
     with_state = sum(one.state_size > 0 for one in snapshot.operators)
     filled = sum(size.entries > 0 for size in surveys.sizes)
@@ -261,10 +261,10 @@ def _kinds(snapshot: Snapshot) -> Iterator[str]:
 def _hole(surveys: Surveys) -> str:
     """Return what is missing in all numbers. An empty text if nothing is."""
     unread = surveys.unread_operators
-    return f"{_left_out(surveys, unread)}: no number of state includes them. " if unread else ""
+    return f"{_unreadable_operators(surveys, unread)}: no number of state includes them. " if unread else ""
 
 
-def _left_out(surveys: Surveys, unread: Collection[str]) -> str:
+def _unreadable_operators(surveys: Surveys, unread: Collection[str]) -> str:
     """Return how many operators cannot be read, and how many bytes of files they have."""
     size = sum(one.state_size for one in surveys.snapshot.operators if (one.uid or str(one.operator_id)) in unread)
     return (
@@ -273,11 +273,11 @@ def _left_out(surveys: Surveys, unread: Collection[str]) -> str:
     )
 
 
-def left_out_of(surveys: Surveys, unread: Collection[str]) -> str:
+def omission_note(surveys: Surveys, unread: Collection[str]) -> str:
     """Return which operators a figure leaves out, and how many bytes of files they have."""
-    named = sorted(shown(brief(name), MAX_NAMED, line=True) for name in unread)
-    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return f"{_left_out(surveys, unread)}: {', '.join(named[:MOST_NAMED])}{more}"
+    named = sorted(shown(brief(name), MAX_NAME_LENGTH, line=True) for name in unread)
+    more = f" and {len(named) - MAX_LISTED} more" if len(named) > MAX_LISTED else ""
+    return f"{_unreadable_operators(surveys, unread)}: {', '.join(named[:MAX_LISTED])}{more}"
 
 
 def _files(to: Section, snapshot: Snapshot) -> None:
@@ -297,8 +297,8 @@ def _files(to: Section, snapshot: Snapshot) -> None:
     missing = _missing(snapshot, [path for path, is_inside in sizes if is_inside])
     if missing:
         to.notes.append(
-            f"{numbered(len(missing), 'file is', 'files are')} not in its folder: {', '.join(missing[:MOST_NAMED])}"
-            f"{' ...' if len(missing) > MOST_NAMED else ''}. {MISSING[0].upper()}{MISSING[1:]}."
+            f"{numbered(len(missing), 'file is', 'files are')} not in its folder: {', '.join(missing[:MAX_LISTED])}"
+            f"{' ...' if len(missing) > MAX_LISTED else ''}. {MISSING[0].upper()}{MISSING[1:]}."
         )
     outside = [size for (_, is_inside), size in sizes.items() if not is_inside]
     whole = f"{readable_size(sum(one.state_size for one in snapshot.operators))} in {numbered(len(sizes), 'file')}"
@@ -385,7 +385,7 @@ def _backends(snapshot: Snapshot) -> list[str]:
     return list(backends)
 
 
-def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Asked) -> None:
+def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: ReportRequest) -> None:
     findings = examined(surveys, asked.budgets, older, asked.job)
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     counted = ", ".join(numbered(number, severity.value) for severity, number in counts)
@@ -911,7 +911,7 @@ def _numbers(history: Sequence[SnapshotInfo]) -> list[str]:
     ]
 
 
-def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
+def _growth(to: Section, snapshots: Sequence[Surveys], asked: ReportRequest) -> None:
     before: Snapshot | None = None
     history: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
     for info, other in zip(asked.history, snapshots, strict=True):
@@ -997,7 +997,7 @@ def _growth(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
     to.tables.append(table("Growth of states from the first checkpoint to the last", columns, grown))
 
 
-def _changes(to: Section, snapshots: Sequence[Surveys], asked: Asked) -> None:
+def _changes(to: Section, snapshots: Sequence[Surveys], asked: ReportRequest) -> None:
     kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
     points, rows = [], []
     compared = snapshots[-MOST_COMPARED - 1 :]

@@ -14,7 +14,7 @@ OperatorRef = str | OperatorIdentifier
 
 
 @contextmanager
-def named_as_given(named: object) -> Iterator[None]:
+def with_requested_uid(named: object) -> Iterator[None]:
     """Put the uid by which an operator was asked for into errors, which name it by its hash if Flink 1 wrote it."""
     try:
         yield

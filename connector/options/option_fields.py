@@ -38,7 +38,7 @@ SERIALIZERS_DOC = (
 )
 
 #: Maximum length of an invalid value in an error.
-MAX_SHOWN = 300
+MAX_VALUE = 300
 
 
 # -- kinds of values ----------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def collect(
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
         except InvalidOptionValueError as refused:
-            problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
+            problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_VALUE)}, expected {refused}")
     # What an option that is refused anyway would need is no problem of its own.
     refused_names = [f"'{name}'" for key, (name, field) in known.items() if key in texts and field.name not in values]
     problems += [problem for problem in conflicts(values) if not any(name in problem for name in refused_names)]

@@ -183,7 +183,7 @@ def _decimals(value: str) -> str:
     return folded
 
 
-def given_serializers(value: str) -> GivenSerializers:
+def parse_serializers(value: str) -> GivenSerializers:
     """Return the serializers of a text."""
     from pyspark_savepoint.options.pickled_serializers import serializers_of
 
@@ -410,7 +410,7 @@ class SavepointReadOptions(TableOptions):
         tables=OF_SERIALIZERS,
     )
     serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
-        given_serializers,
+        parse_serializers,
         SERIALIZERS_DOC,
         shown="Flink's, and those of entry points",
         tables=OF_SERIALIZERS,

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.registry import Given, GivenSerialize
 from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 
 #: Texts that this process has made, or that Spark has brought inside a pickled object.
-_MADE: set[str] = set()
+_ACCEPTED: set[str] = set()
 
 
 class PickledSerializers(GivenSerializers):
@@ -39,12 +39,12 @@ def _restored(text: str) -> GivenSerializers:
 
 def accept(texts: Iterable[str]) -> None:
     """Let this process unpickle texts that Spark has brought inside a pickled object."""
-    _MADE.update(texts)
+    _ACCEPTED.update(texts)
 
 
 def texts_in(options: Mapping[str, str]) -> tuple[str, ...]:
     """Return the texts of this process that occur in options, or in options nested in them."""
-    return tuple(sorted(text for text in _MADE if any(text in value for value in options.values())))
+    return tuple(sorted(text for text in _ACCEPTED if any(text in value for value in options.values())))
 
 
 def serializers_text(given: Given | str) -> str:
@@ -72,7 +72,7 @@ def serializers_text(given: Given | str) -> str:
 def serializers_of(text: str) -> GivenSerializers:
     """Return the serializers of a text."""
     expected = "the argument 'serializers' of open(), Savepoint.load() or its tables: text cannot hold serializers"
-    if text not in _MADE:
+    if text not in _ACCEPTED:
         raise InvalidOptionValueError(expected)
     try:
         given = cloudpickle.loads(base64.b64decode(text))

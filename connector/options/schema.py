@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.rows.descriptors import SESSIONS
 
 COMMENT = b"comment"
 #: Metadata of columns that Spark keeps: comments, and whether windows are sessions.
-KEPT = (COMMENT, SESSIONS)
+SPARK_METADATA = (COMMENT, SESSIONS)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -33,14 +33,15 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def _spark_field(field: pa.Field) -> StructField:
     known = field.metadata or {}
-    metadata = {name.decode(): known[name].decode() for name in KEPT if name in known}
+    metadata = {name.decode(): known[name].decode() for name in SPARK_METADATA if name in known}
     return StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True, metadata or None)
 
 
 def table_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of a table of Spark, with comments as :func:`spark_schema` takes them."""
     known = [
-        {name: str(text).encode() for name in KEPT if (text := field.metadata.get(name.decode()))} for field in schema
+        {name: str(text).encode() for name in SPARK_METADATA if (text := field.metadata.get(name.decode()))}
+        for field in schema
     ]
     fields = zip(arrow_schema(schema), known, strict=True)
     return pa.schema([column.with_metadata(metadata or None) for column, metadata in fields])

@@ -27,7 +27,7 @@ from pyspark_savepoint.options.option_fields import (
     storage,
     table_of,
 )
-from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
+from pyspark_savepoint.options.options import SavepointReadOptions, parse_serializers
 from pyspark_savepoint.statebackends.requests.table_options import (
     names,
     option,
@@ -98,7 +98,7 @@ class SavepointWriteOptions(WriteSpec):
         "none",
     )
     serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
-        given_serializers,
+        parse_serializers,
         SERIALIZERS_DOC + ". In `types` a serializer has the name of its `flink_type`, or of its snapshot class",
         shown="Flink's, and those of entry points",
     )

@@ -48,7 +48,7 @@ BY_KEY = (Layout.ACCUMULATORS, *VIEWS)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredField:
     """A field of NEW that a table gives."""
 
     operator: OperatorChange
@@ -104,14 +104,14 @@ def _own(field: FieldSource) -> FieldSource:
     return replace(field, source=renamed(field.source))
 
 
-def wanted_values(evolution: Evolution) -> dict[str, list[Wanted]]:
+def required_fields(evolution: Evolution) -> dict[str, list[RequiredField]]:
     """Return the fields of NEW that are given, by the names under which they are."""
-    found: dict[str, list[Wanted]] = {}
+    found: dict[str, list[RequiredField]] = {}
     for operator in evolution.operators:
         for state in operator.states:
             for one in state.fields:
                 for name in backfilled_names(one.source):
-                    found.setdefault(name, []).append(Wanted(operator, state, one))
+                    found.setdefault(name, []).append(RequiredField(operator, state, one))
     return found
 
 
@@ -178,7 +178,7 @@ Lookups = Mapping[tuple[str, str, str], Lookup]
 
 
 @dataclass(frozen=True)
-class Given:
+class BackfillInput:
     """What a user gave: ``tables`` by the uid of the operator, ``lookups`` of rows without a key, ``rows`` of history.
 
     Lookups are held in memory, by every task that rewrites state.
@@ -189,9 +189,9 @@ class Given:
     rows: Mapping[str, Rows]
 
 
-def given_values(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> Given:
+def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> BackfillInput:
     """Return what a user gave; raise OptionError for a table that does not fit."""
-    wanted = wanted_values(evolution)
+    wanted = required_fields(evolution)
     lookups: dict[tuple[str, str, str], Lookup] = {}
     tables: dict[str, list[KeyedTable]] = {}
     history: dict[str, Rows] = {}
@@ -218,18 +218,18 @@ def given_values(engine: Engine, backfill: Mapping[str, object], evolution: Evol
                 own = own_name(name, one.field)
                 shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
                 lookups[uid, one.state.new.name, own] = _lookup(name, own, table, one, shares=shares)
-    return Given({uid: tuple(found) for uid, found in tables.items()}, lookups, history)
+    return BackfillInput({uid: tuple(found) for uid, found in tables.items()}, lookups, history)
 
 
-def _together(wanted: Sequence[Wanted]) -> list[list[Wanted]]:
+def _together(wanted: Sequence[RequiredField]) -> list[list[RequiredField]]:
     """Return fields that one table gives: of one operator all that are found by the key, others by themselves."""
-    found: dict[object, list[Wanted]] = {}
+    found: dict[object, list[RequiredField]] = {}
     for place, one in enumerate(wanted):
         found.setdefault(one.operator.new_uid if one.of_key else place, []).append(one)
     return list(found.values())
 
 
-def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[Wanted]) -> KeyedTable:
+def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[RequiredField]) -> KeyedTable:
     """Return a table whose rows are distributed by the key of NEW."""
     first, names = wanted[0], rows.schema.names
     assert first.operator.new is not None
@@ -277,7 +277,7 @@ def _expect_columns(name: str, finding: Sequence[tuple[Column, Expression]], nam
     )
 
 
-def _lookup(name: str, own: str, table: pa.Table, wanted: Wanted, *, shares: bool) -> Lookup:
+def _lookup(name: str, own: str, table: pa.Table, wanted: RequiredField, *, shares: bool) -> Lookup:
     """Return a table whose rows are found by columns of the rows of a state, which need not have its key."""
     columns = _finding(wanted)
     finding = [column.name for column, _ in columns]
@@ -298,7 +298,7 @@ def _lookup(name: str, own: str, table: pa.Table, wanted: Wanted, *, shares: boo
     return Lookup(given, tuple((column.name, place) for column, place in by))
 
 
-def _finding(wanted: Wanted) -> list[tuple[Column, Expression]]:
+def _finding(wanted: RequiredField) -> list[tuple[Column, Expression]]:
     """Return the columns that find a value of a row: its other ones."""
     state = wanted.state
     assert state.new is not None

@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.results import (
     ChangedRows,
     ResultRows,
     SinkResult,
-    shown_type,
+    user_type,
 )
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
@@ -66,7 +66,7 @@ class CatchUp:
         together = sides[0] if len(sides) == 1 else sides[0].union(sides[1])
         descriptor = KeyedDescriptor((KEY,), serializer, ())
         placed = self.engine.by_key(together, descriptor, MAX_PARALLELISM, None)
-        shown = [pa.field(one.name, shown_type(one.kind)) for one in columns]
+        shown = [pa.field(one.name, user_type(one.kind)) for one in columns]
         schema = pa.schema([*shown, pa.field(CHANGE_TYPE, pa.string())])
         return placed.mapped(ChangedRows(descriptor, columns, schema, rows, DEFAULT_SORT_MEMORY), schema)
 

@@ -27,7 +27,7 @@ from pyspark_savepoint.plan.operator_plan import (
     PlannedState,
     StateInput,
 )
-from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.python.python_state import job_name_of
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES, map_namespaces
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
@@ -77,7 +77,7 @@ class KeysStay:
         gone, total = self._counts(plan, [plan.inputs[number] for number in given[0].inputs])
         if not gone:
             return
-        name = shown_name(self.old.name)
+        name = job_name_of(self.old.name)
         raise OptionError(
             f"{gone:,} of {numbered(total, *self._unit)} of state {name!r} would go: no row has them",
             operator=plan.label,
@@ -160,18 +160,20 @@ def with_consent(
     replaced = [
         state
         for state in with_states(before).of_kind(KEYED, OPERATOR)
-        if state.from_input < 0 and state.name in written and {state.name, shown_name(state.name)} & set(states)
+        if state.from_input < 0 and state.name in written and {state.name, job_name_of(state.name)} & set(states)
     ]
     if not replace_all:
         return replace(after, checks=(*after.checks, *(KeysStay(engine, state) for state in replaced)))
     names = set(states)
     kept = [
-        one for one in after.checks if not ((asked := _asked(one)) and {asked.name, shown_name(asked.name)} & names)
+        one
+        for one in after.checks
+        if not ((asked := _compared_state(one)) and {asked.name, job_name_of(asked.name)} & names)
     ]
     return replace(after, checks=tuple(kept))
 
 
-def _asked(check: PlanCheck) -> PlannedState | None:
+def _compared_state(check: PlanCheck) -> PlannedState | None:
     """Return the state whose keys a check compares; None of another check."""
     inner = check.check if isinstance(check, EarlierCheck) else check
     return inner.old if isinstance(inner, KeysStay) else None

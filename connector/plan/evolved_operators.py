@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.plan.backfills import Given, with_own_names
+from pyspark_savepoint.plan.backfills import BackfillInput, with_own_names
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import Joining, gathered
 from pyspark_savepoint.plan.keyed_edits import read_options, rehashed, with_states
@@ -392,7 +392,7 @@ class EvolvedSavepoint:
     engine: Engine
     plan: SavepointPlan
     evolution: Evolution
-    given: Given
+    given: BackfillInput
     emissions: Mapping[str, Emission]
     orders: Mapping[str, tuple[Order, ...]]
     key_places: Mapping[tuple[str, int], tuple[int, ...]]

@@ -48,8 +48,8 @@ from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import (
     PREFIX,
     is_python_operator,
+    job_name_of,
     python_states,
-    shown_name,
     unwrapped,
 )
 from pyspark_savepoint.statebackends.python.resolve import python_key
@@ -108,7 +108,7 @@ class PythonEncoder:
 
 def python_name(plan: OperatorPlan, name: str) -> str | None:
     """Return the name under which PyFlink registers a state of the operator; None for a state of Java's."""
-    registered = PREFIX + shown_name(name)
+    registered = PREFIX + job_name_of(name)
     return registered if registered in python_names(plan) else None
 
 
@@ -130,7 +130,7 @@ def with_stored_values(
             operator=plan.label,
             remedy=f"name the column {KEY_COLUMN!r}",
         )
-    shown = shown_name(name)
+    shown = job_name_of(name)
     named = rows.renamed({column: shown})
     request = TableRequest(opened.savepoint.path, py_types=texts.get("pyTypes"))
     return _converted(named, PythonRows.of(opened, request, named.schema, KEY_COLUMN, namespaced))
@@ -480,7 +480,7 @@ def can_merge(plan: OperatorPlan) -> bool:
     return True
 
 
-def _named_keys(plan: OperatorPlan, given: pa.Schema) -> tuple[str, ...]:
+def _key_columns(plan: OperatorPlan, given: pa.Schema) -> tuple[str, ...]:
     """Return the key columns of a table of keys; those of keys as bytes have a name of their own."""
     assert plan.key_serializer is not None
     if given.names == [SERIALIZED_KEY]:
@@ -491,7 +491,7 @@ def _named_keys(plan: OperatorPlan, given: pa.Schema) -> tuple[str, ...]:
 def _deleted(plan: OperatorPlan, keys: Rows) -> Rows:
     """Return keys as rows that delete their entries from the base."""
     assert plan.key_serializer is not None
-    columns = _named_keys(plan, keys.schema)
+    columns = _key_columns(plan, keys.schema)
     encoder = DeletionEncoder(
         KeyEncoder(plan.key_serializer, columns, (), plan.label),
         plan.key_serializer,
@@ -561,7 +561,7 @@ def key_bytes(plan: OperatorPlan, keys: Rows, *more: str) -> Rows:
     """Return the keys of a table as bytes, with some of its other columns."""
     assert plan.key_serializer is not None
     schema = keys.schema
-    columns = _named_keys(plan, pa.schema([field for field in schema if field.name not in more]))
+    columns = _key_columns(plan, pa.schema([field for field in schema if field.name not in more]))
     encoder = KeyEncoder(plan.key_serializer, columns, more, plan.label)
     return keys.select(*columns, *more).mapped(encoder, pa.schema([*KEYS, *(schema.field(name) for name in more)]))
 

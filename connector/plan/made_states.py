@@ -56,7 +56,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DOMAIN, SERVICE, TIMESTAMP
 
-Made = tuple[StateInput, list[PlannedState]]
+AddedStates = tuple[StateInput, list[PlannedState]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class MadeStates:
         assert self.change.new is not None
         return self.change.new.uid
 
-    def emitted(self, state: StateChange, source: Emitting, empty: Sequence[StateChange] = ()) -> Made:
+    def emitted(self, state: StateChange, source: Emitting, empty: Sequence[StateChange] = ()) -> AddedStates:
         """Return a state of rows that another operator has emitted, under the keys of this one.
 
         ``empty`` are states that are registered with it and have nothing.
@@ -135,7 +135,7 @@ class MadeStates:
         merged = placed.mapped(MergedRows(identity, by_key, self.limit, schema, DEFAULT_SORT_MEMORY), whole)
         return self._input(merged, (descriptor, *others))
 
-    def joined(self, states: Sequence[StateChange], joining: Joining) -> Made:
+    def joined(self, states: Sequence[StateChange], joining: Joining) -> AddedStates:
         """Return states whose keys, and all of whose values, the user gave."""
         assert self.change.new is not None
         namespace = namespace_of(self.change.new)
@@ -154,7 +154,7 @@ class MadeStates:
         rows = joining.joined(None, function, self.key, KeyedDescriptor((KEY,), self.key, (), *by), self.limit)
         return self._input(rows, tuple(descriptors), own=own)
 
-    def _input(self, rows: Rows, descriptors: tuple[StateDescriptor, ...], *, own: bool = False) -> Made:
+    def _input(self, rows: Rows, descriptors: tuple[StateDescriptor, ...], *, own: bool = False) -> AddedStates:
         """Return rows as input of some states; ``own``: they have namespaces of their own."""
         assert self.change.new is not None
         window = (namespace_of(self.change.new), WINDOW_COLUMN) if own else (None, None)
@@ -165,7 +165,7 @@ class MadeStates:
 
     def timers_of_windows(
         self, windows: Rows, service: str, slices: Slices | None = None, watermark: int | None = None
-    ) -> Made:
+    ) -> AddedStates:
         """Return timers that fire at the end of each window of a table of window state.
 
         A slice whose own window ended by the ``watermark`` fires with the next one that it is in.
@@ -192,7 +192,7 @@ class MadeStates:
         spec = WriteSpec(table=TIMERS_TABLE, state=service)
         return StateInput(rows, spec, written, bound_key=True), [planned_state(one) for one in states]
 
-    def timers_of_rows(self, rows: Rows, service: str, state: StateChange) -> Made:
+    def timers_of_rows(self, rows: Rows, service: str, state: StateChange) -> AddedStates:
         """Return timers that fire at the time of each row of a state that is a row."""
         assert state.new is not None
         assert state.waiting is not None

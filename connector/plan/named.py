@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 T = TypeVar("T")
 
 
-class Named(Sequence[T], Generic[T]):
+class NamedSequence(Sequence[T], Generic[T]):
     """Things in order. A name may have several."""
 
     __slots__ = ("_by_name", "_items")

@@ -23,8 +23,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.named import Named
-from pyspark_savepoint.statebackends.catalog.rows import known_as
+from pyspark_savepoint.plan.named import NamedSequence
+from pyspark_savepoint.statebackends.catalog.rows import display_name
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -167,7 +167,7 @@ def folded(name: str) -> Hashable:
     return "", name.casefold()
 
 
-class States(Named[PlannedState]):
+class States(NamedSequence[PlannedState]):
     """The states of an operator, by name in any case, by kind and name, and timers by their service."""
 
     __slots__ = ()
@@ -208,7 +208,7 @@ class OperatorPlan:
     @property
     def label(self) -> str:
         """The operator's name for messages."""
-        return known_as(self.identifier.uid, self.name, otherwise=self.identifier.operator_id.hex)
+        return display_name(self.identifier.uid, self.name, otherwise=self.identifier.operator_id.hex)
 
     @property
     def max_parallelism(self) -> int:

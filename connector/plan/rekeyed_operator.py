@@ -46,13 +46,13 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
     SERIALIZED_KEY,
     is_timer,
 )
-from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import key_text
 from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder, RemapStateIds, key_columns
 from pyspark_savepoint.statebackends.writing.entry_rows import EntryRows, NoOtherEntries
 from pyspark_savepoint.statebackends.writing.new_keys import (
     BOTH,
-    HELD,
+    INTERNAL_ENTRIES,
     MOVING,
     NEW,
     NEW_BYTES,
@@ -82,7 +82,7 @@ KEY_OPTIONS = (
     "types", "typesFrom", "inferredBy", "classes", "kryoTypes", "serializers", "allowOutside", "storageOptions",
     "flinkVersion", "sortMemory",
 )  # fmt: skip
-HELD_KEY = HELD.names[KEYED_ENTRIES.names.index(SERIALIZED_KEY)]
+INTERNAL_KEY = INTERNAL_ENTRIES.names[KEYED_ENTRIES.names.index(SERIALIZED_KEY)]
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,15 @@ class KeysStayApart:
             raise DuplicateKeyError(
                 "the rows say twice what a key becomes",
                 operator=self.label,
-                found=shown_key(self.old, both, ""),
+                found=key_text(self.old, both, ""),
                 remedy=f"give one row per {OLD!r}",
             )
         raise DuplicateKeyError(
             "two keys of the operator would become one",
             operator=self.label,
             expected="another key for each",
-            found=f"{shown_key(self.old, one, '')} and {shown_key(self.old, other, '')} become "
-            f"{shown_key(self.new, both, '')}",
+            found=f"{key_text(self.old, one, '')} and {key_text(self.old, other, '')} become "
+            f"{key_text(self.new, both, '')}",
             remedy="remove one of them first (remove_keys), or keep them apart: what two keys have of one state "
             "cannot be one value",
         )
@@ -326,7 +326,7 @@ class _Moves:
         pair_encoder = PairEncoder(old, encoder)
         encoded = pairs.mapped(pair_encoder, pair_encoder.schema)
         stays = encoder.key.key_serializer == self.old
-        joined = entries.mapped(HeldEntries(), HELD).joined(encoded, HELD_KEY)
+        joined = entries.mapped(HeldEntries(), INTERNAL_ENTRIES).joined(encoded, INTERNAL_KEY)
         moving = joined.mapped(FoundKeys(self.old, stays, self.plan.label), MOVING)
         limit = self.plan.max_parallelism
         given = self._apart(encoded.mapped(GivenPairs(limit), PAIRS), self.old, given=True)

@@ -23,12 +23,12 @@ from pyspark_savepoint.plan.keyed_edits import base_read, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
-from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import key_text
 from pyspark_savepoint.statebackends.types.class_names import ClassRename, may_name_classes, names_in, traces_of
 
 #: The name of a Java class; inner classes have a dollar sign.
 CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
-FOUND = pa.schema([pa.field("state", pa.int32()), pa.field("key", pa.binary()), pa.field("number", pa.int32())])
+MATCHES = pa.schema([pa.field("state", pa.int32()), pa.field("key", pa.binary()), pa.field("number", pa.int32())])
 #: Bytes of operator state that are searched at a time.
 WINDOW = 16 << 20
 
@@ -47,7 +47,7 @@ class EntriesWith:
                 row = hit.index(True).as_py()
                 if row >= 0:
                     columns = [batch.column(STATE)[row : row + 1], batch.column(KEY)[row : row + 1]]
-                    yield pa.RecordBatch.from_arrays([*columns, pa.array([number], pa.int32())], schema=FOUND)
+                    yield pa.RecordBatch.from_arrays([*columns, pa.array([number], pa.int32())], schema=MATCHES)
                     break
 
 
@@ -80,10 +80,10 @@ class NoValueNames:
         )
         if self.keyed:
             entries = self.engine.read(base_read(self.plan, list(self.keyed), with_keys=False))
-            found = entries.mapped(EntriesWith(traces), FOUND).first()
+            found = entries.mapped(EntriesWith(traces), MATCHES).first()
             if found is not None:
                 state = self.keyed[found["state"]].name
-                key = shown_key(self.plan.key_serializer, bytes(found["key"]), state)
+                key = key_text(self.plan.key_serializer, bytes(found["key"]), state)
                 raise self._named(self.plan.class_renames[found["number"]], state, key)
         for state, number in self._in_operator_state(traces):
             raise self._named(self.plan.class_renames[number], state, None)

@@ -45,13 +45,13 @@ def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> S
         )
     damaged = {operator.identifier: damage for operator, damage in found if damage.rows}
     operators = Operators(
-        _left(operator, damaged[operator.identifier]) if operator.identifier in damaged else operator
+        _undamaged(operator, damaged[operator.identifier]) if operator.identifier in damaged else operator
         for operator in plan.operators
     )
     return replace(plan, operators=operators)
 
 
-def _left(plan: OperatorPlan, damage: Damage) -> OperatorPlan:
+def _undamaged(plan: OperatorPlan, damage: Damage) -> OperatorPlan:
     assert plan.base is not None
     left = replace(plan, base=replace(plan.base, operator=damage.left, lost=damage.lost))
     return with_states(left).with_rewritten(KEYED) if damage.lost.in_part else left

@@ -15,7 +15,7 @@ from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.keyed_edits import rehashed
-from pyspark_savepoint.plan.named import Named
+from pyspark_savepoint.plan.named import NamedSequence
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_m
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
 
 
-class Operators(Named[OperatorPlan]):
+class Operators(NamedSequence[OperatorPlan]):
     """The operators of a savepoint, by their ids and by the uids of their identifiers."""
 
     __slots__ = ()

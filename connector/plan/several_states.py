@@ -24,7 +24,7 @@ from pyspark_savepoint.plan.state_inputs import (
     keyed_spec,
     with_keyed_states,
 )
-from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, job_name_of
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
@@ -145,7 +145,7 @@ def _by_edit(
     alone: list[str] = []
     for name in names:
         state = existing.get(name)
-        if name in MERGING or PREFIX + shown_name(name if state is None else state.origin) in python:
+        if name in MERGING or PREFIX + job_name_of(name if state is None else state.origin) in python:
             alone.append(name)
         elif state is None:
             new.append(name)

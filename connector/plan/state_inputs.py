@@ -28,7 +28,7 @@ from pyspark_savepoint.plan.operator_plan import (
     expect_rows,
 )
 from pyspark_savepoint.plan.session_inputs import SessionTable, session_table
-from pyspark_savepoint.statebackends.python.python_state import is_python_operator, shown_name
+from pyspark_savepoint.statebackends.python.python_state import is_python_operator, job_name_of
 from pyspark_savepoint.statebackends.rows.descriptors import (
     STATE_WINDOW,
     WINDOW_COLUMN,
@@ -226,9 +226,9 @@ def add_state(
     renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
         return _added(plan, renamed, spec, name=name)
-    spec = _by_known_name(spec, {name, column}, known)
+    spec = _by_existing_name(spec, {name, column}, known)
     exact = old.from_input < 0 and not TYPE_OPTIONS & set(texts)
-    spec = spec if exact else _kept(plan, old, spec, texts)
+    spec = spec if exact else _with_existing_kind(plan, old, spec, texts)
     return _added(plan, renamed, spec, [old], name, exact, updates=updates)
 
 
@@ -304,7 +304,7 @@ def _add_python(
         )
     (old,) = (state for state in plan.called(name) if state.name == name and state.kind != TIMERS)
     window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
-    column = _only_state_column(rows.schema.names, shown_name(name), ("key", *window, WINDOW_COLUMN), plan.label)
+    column = _only_state_column(rows.schema.names, job_name_of(name), ("key", *window, WINDOW_COLUMN), plan.label)
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
     spec = parsed_spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
@@ -341,7 +341,7 @@ def parsed_spec(
     return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)
 
 
-def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
+def _by_existing_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
     """Return types, kinds and times to live with the column's new name in place of the state's or column's old one."""
 
     def renamed(given: Mapping[str, str]) -> dict[str, str]:
@@ -357,7 +357,7 @@ def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
     return replace(spec, types=renamed(spec.types), states=renamed(spec.states), ttl=ttl)
 
 
-def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collection[str]) -> WriteSpec:
+def _with_existing_kind(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collection[str]) -> WriteSpec:
     """Return the rows of an existing state with its kind, time to live and types, unless given options change them."""
     spec = keeping(spec, {old.origin: old.meta})
     if old.from_input >= 0:

@@ -25,7 +25,7 @@ MAX_LINES = 20
 P = ParamSpec("P")
 
 
-def _asked(assertion: Callable[P, None]) -> Callable[P, None]:
+def _checked_arguments(assertion: Callable[P, None]) -> Callable[P, None]:
     """Let an assertion refuse wrong flags and misspelt arguments as verbs do, in words of Python."""
 
     @wraps(assertion)
@@ -40,7 +40,7 @@ def _asked(assertion: Callable[P, None]) -> Callable[P, None]:
     return called
 
 
-@_asked
+@_checked_arguments
 def assert_state(
     savepoint: Given,
     uid: str,
@@ -96,7 +96,7 @@ def assert_state(
     _fail(f"state {state!r} of {uid!r} differs", lines)
 
 
-@_asked
+@_checked_arguments
 def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     """Assert that a savepoint has the operators, states and types of a file.
 
@@ -126,7 +126,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     )
 
 
-@_asked
+@_checked_arguments
 def assert_restores(
     savepoint: Given,
     job: Job | LocalSavepoint,
@@ -170,7 +170,7 @@ def assert_restores(
     _fail("Flink does not restore the savepoint", lines)
 
 
-@_asked
+@_checked_arguments
 def assert_verdict(
     savepoint: Given,
     job: Job | LocalSavepoint,

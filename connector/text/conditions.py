@@ -46,7 +46,7 @@ MAX_DEPTH = 100
 #: How many digits a number can have: as many as DECIMAL of Flink and Spark.
 MAX_DIGITS = 38
 #: How much of a condition an error shows on each side of the place that it is about.
-SHOWN = 60
+MAX_CONTEXT = 60
 #: Units of times, and how many of them a microsecond has, or how many microseconds one of them has.
 PER_MICRO, MICROS = {"ns": 1000, "us": 1}, {"s": 1_000_000, "ms": 1000}
 WORDS = frozenset(["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE", "TIMESTAMP", "DATE"])
@@ -157,12 +157,12 @@ class _Parser:
             position = match.end()
 
     def _refuse(self, problem: str, position: int, remedy: str = "") -> NoReturn:
-        shown = self.text[position : position + 2 * SHOWN].strip()
-        start, end = max(0, position - SHOWN), position + 2 * SHOWN
+        shown = self.text[position : position + 2 * MAX_CONTEXT].strip()
+        start, end = max(0, position - MAX_CONTEXT), position + 2 * MAX_CONTEXT
         context = ("..." if start else "") + self.text[start:end] + ("..." if end < len(self.text) else "")
         raise OptionError(
             f"{self.argument}: {problem}",
-            found=f"{shown[:SHOWN]!r}, at character {position + 1} of {context!r}"
+            found=f"{shown[:MAX_CONTEXT]!r}, at character {position + 1} of {context!r}"
             if shown
             else f"the end of {context!r}",
             remedy=remedy or f"such as {self.argument} \"total < 0 AND profile.tier = 'GOLD'\"",
@@ -349,7 +349,7 @@ class _Parser:
             left, one = self._moment(left, right.kind, start), other
         if one != other or one == "nested":
             self._refuse(
-                f"{left.text} is {_named(left)}, {right.text} is {_named(right)}: they cannot be compared",
+                f"{left.text} is {_type_words(left)}, {right.text} is {_type_words(right)}: they cannot be compared",
                 start,
                 "compare a field of it, such as profile.tier, or its elements: lines[], spent{key}, spent{value}"
                 if "nested" in (one, other)
@@ -523,7 +523,7 @@ def _family(operand: Operand) -> str:
     return next((name for name, is_one in tests.items() if is_one(kind)), "number")
 
 
-def _named(operand: Operand) -> str:
+def _type_words(operand: Operand) -> str:
     return f"a value of type {operand.kind}" if _family(operand) == "nested" else f"a {_family(operand)}"
 
 

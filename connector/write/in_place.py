@@ -456,7 +456,7 @@ class _Change:
                 raise OptionError("option 'drop' needs mode 'overwrite': append removes nothing")
             return
         replaced = [part for part in self.parts if request.replaces(part)]
-        written = {_shown_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
+        written = {_user_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
         lost = [part for part in replaced if not (part.table == request.table and part.name in written)]
         names = list(dict.fromkeys(part.name for part in replaced))
         unknown = [name for name in request.drop if name not in ("*", *names)]
@@ -556,7 +556,7 @@ def _keyed_part(meta: StateMetaInfoSnapshot) -> StatePart:
     return StatePart(WINDOW_STATE if is_namespaced(meta) else KEYED_STATE, meta.name)
 
 
-def _shown_name(name: str, timer: bool) -> str:
+def _user_name(name: str, timer: bool) -> str:
     """Return a state's name; for timers that of their service."""
     return service_of(name)[1] if timer else name
 

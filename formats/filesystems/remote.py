@@ -296,7 +296,7 @@ def _s3(target: StoreTarget) -> Connection:
         "request_timeout": options.request_timeout or REQUEST_TIMEOUT,
         "retry_strategy": arrow_fs.AwsStandardS3RetryStrategy(options.max_attempts or MAX_ATTEMPTS),
     }
-    return arrow_fs.S3FileSystem(region=region_of(bucket, options), **_given(settings)), bucket
+    return arrow_fs.S3FileSystem(region=region_of(bucket, options), **_without_none(settings)), bucket
 
 
 def region_of(bucket: str, options: StorageOptions) -> str:
@@ -323,7 +323,7 @@ def _gcs(target: StoreTarget) -> Connection:
         "target_service_account": options.service_account,
         "retry_time_limit": timedelta(seconds=options.retry_limit or RETRY_LIMIT),
     }
-    return arrow_fs.GcsFileSystem(**_given(settings)), bucket
+    return arrow_fs.GcsFileSystem(**_without_none(settings)), bucket
 
 
 def azure_settings(target: StoreTarget) -> tuple[str, str, dict[str, str | None]]:
@@ -346,7 +346,7 @@ def azure_settings(target: StoreTarget) -> tuple[str, str, dict[str, str | None]
 
 def _azure(target: StoreTarget) -> Connection:
     account, container, settings = azure_settings(target)
-    return arrow_fs.AzureFileSystem(account, **_given(settings)), container
+    return arrow_fs.AzureFileSystem(account, **_without_none(settings)), container
 
 
 def _azure_hosts(account: str, suffix: str | None, target: StoreTarget) -> dict[str, str | None]:
@@ -383,7 +383,7 @@ def _azure_keys(account: str, recorded: bool) -> dict[str, str | None]:
     return {"account_key": key} if key else {"sas_token": token and "?" + token.removeprefix("?")}
 
 
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that have a value: some pyarrow releases do not know all of them."""
     return {name: value for name, value in settings.items() if value}
 

@@ -26,7 +26,7 @@ GROWTH = 4
 #: Bytes that are read ahead of a file if others read ahead what all may.
 LEAST_AHEAD = 1 << 20
 #: Ranges up to this size are kept until they were read.
-MAX_KEPT = 1 << 25
+MAX_CACHED_RANGE = 1 << 25
 #: A range is fetched in parts of this size.
 PART = 1 << 22
 FETCHERS = 32
@@ -216,7 +216,7 @@ class RemoteInputFile:
     def expect(self, start: int, count: int) -> None:
         """Start to fetch a range that will be read soon, unless it is known or large."""
         stop = min(self.size, start + count)
-        if start < stop and stop - start <= MAX_KEPT:
+        if start < stop and stop - start <= MAX_CACHED_RANGE:
             self._range(start, stop)
 
     def _range(self, position: int, stop: int) -> _Range:
@@ -227,7 +227,7 @@ class RemoteInputFile:
         end = min(self.size, max(stop, position + MIN_READ))
         end = min([end, *(each.start for each in self._ranges if each.start > position)])
         new = _Range(self._file, position, end)
-        return new if end - position > MAX_KEPT else self._keep(new)
+        return new if end - position > MAX_CACHED_RANGE else self._keep(new)
 
     def _known(self, position: int) -> _Range | None:
         return next((known for known in self._ranges if known.start <= position < known.end), None)

@@ -20,7 +20,7 @@ import xxhash
 
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.one_verb import Reopened, keep_opened, opened_before
-from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES, Announcement, announced, taken
+from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES, Announcement, announced, announced_file
 from pyspark_savepoint.formats.io.snapshot_files import (
     BEGINNING,
     Anchor,
@@ -310,7 +310,7 @@ class FileLocation:
         return FileByteSource(file, self.start, size, self.classes)
 
     def _taken(self, opening: Opening) -> InputFile | None:
-        return taken(self._key(opening)) if self.filesystem.is_remote else None
+        return announced_file(self._key(opening)) if self.filesystem.is_remote else None
 
     def _key(self, opening: Opening) -> tuple[tuple[str, int], str]:
         return (self.filesystem.uri(self.path), self.start), opening.purpose

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.io.snapshot_files import InputFile, Opening
 P = ParamSpec("P")
 T = TypeVar("T")
 #: Bytes of the beginnings and ends of files that a verb keeps.
-KEPT_BYTES = 32 << 20
+CACHE_BYTES = 32 << 20
 
 
 @runtime_checkable
@@ -124,7 +124,7 @@ def look_again(*, anew: bool = False) -> None:
             verb.bytes = 0
 
 
-def kept_for_verb(key: object, found: Callable[[], T]) -> T:
+def cached_for_verb(key: object, found: Callable[[], T]) -> T:
     """Return what the running verb has found before under a key, or find it."""
     verb = _RUNNING.get()
     if verb is None:
@@ -137,7 +137,7 @@ def kept_for_verb(key: object, found: Callable[[], T]) -> T:
 
 
 def begin_for_verb(key: object, found: Callable[[], object]) -> None:
-    """Begin to find in the background what :func:`kept_for_verb` will be asked for, which raises what was raised."""
+    """Begin to find in the background what :func:`cached_for_verb` will be asked for, which raises what was raised."""
     verb = _RUNNING.get()
     if verb is None or key in verb.found:
         return
@@ -154,7 +154,7 @@ def begin_for_verb(key: object, found: Callable[[], object]) -> None:
     threading.Thread(target=run, name="savepoint-begun", daemon=True).start()
 
 
-def known_to_verb(key: object) -> Any:
+def cached_by_verb(key: object) -> Any:
     """Return what the running verb keeps under a key; None if there is nothing."""
     verb = _RUNNING.get()
     return None if verb is None else verb.found.get(key)
@@ -185,5 +185,5 @@ def keep_opened(uri: str, file: Reopened) -> None:
     with verb.lock:
         verb.files.setdefault(uri, []).append(file)
         verb.bytes += size
-        while verb.bytes > KEPT_BYTES:
+        while verb.bytes > CACHE_BYTES:
             verb.bytes -= sum(each.kept_bytes for each in verb.files.popitem(last=False)[1])

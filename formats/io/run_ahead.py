@@ -181,7 +181,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterat
         queue.end()
 
 
-def taken(key: object) -> InputFile | None:
+def announced_file(key: object) -> InputFile | None:
     """Return the file of a key that was announced, as soon as it is open; None if it was not."""
     if not _QUEUES:
         return None

@@ -38,7 +38,7 @@ from pyspark_savepoint.formats.serializers.layout import locate, locate_some, pr
 #: Number of entries of a window to locate at a time.
 MAX_ENTRIES = 1 << 16
 #: Number of states that an error names.
-MAX_NAMED = 10
+MAX_LISTED = 10
 #: Places that are tried behind a table of unknown length: so many, and one more for so many bytes.
 MAX_ATTEMPTS, BYTES_PER_ATTEMPT = 64, 1 << 12
 
@@ -339,8 +339,8 @@ class HeapKeyedStream:
         """Return the error for a state that hides those of the ``selected`` ones that have not ``passed``."""
         name = self.header.states[state].name
         hidden = sorted(selected - passed)
-        wanted = ", ".join(self.header.states[other].name for other in hidden[:MAX_NAMED])
-        wanted += f" and {len(hidden) - MAX_NAMED} more" if len(hidden) > MAX_NAMED else ""
+        wanted = ", ".join(self.header.states[other].name for other in hidden[:MAX_LISTED])
+        wanted += f" and {len(hidden) - MAX_LISTED} more" if len(hidden) > MAX_LISTED else ""
         facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
         hiding = UndecodableStateError(
             f"state {name!r} has values that only the job's own serializer can delimit"

@@ -276,9 +276,9 @@ def read_registration(
 FIRST_READ = 1 << 16
 MAX_HEADER = 1 << 26
 #: Number of parsed headers to keep, of at most FIRST_READ bytes each: subtasks of an operator mostly have equal ones.
-KEPT_HEADERS = 32
+CACHED_HEADERS = 32
 #: Number of larger ones, and their bytes.
-KEPT_LARGE_HEADERS, MAX_KEPT = 4, 1 << 24
+CACHED_LARGE_HEADERS, MAX_CACHED_BYTES = 4, 1 << 24
 
 H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
 
@@ -293,7 +293,7 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
             return _parsed(kind, data, source.classes)  # type: ignore[arg-type, no-any-return]  # mypy asks for the hash of an object
         except SavepointError:
             pass  # parsed once more below, for an error with the path of this stream
-    elif most <= MAX_KEPT:
+    elif most <= MAX_CACHED_BYTES:
         # Tables of operator state read the header again for each of its states, which may be many.
         data = source.read(0, most)
         try:
@@ -303,12 +303,12 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
     return _read_in_steps(kind, source, data, most)
 
 
-@lru_cache(maxsize=KEPT_HEADERS)
+@lru_cache(maxsize=CACHED_HEADERS)
 def _parsed(kind: type[Any], data: bytes, classes: Any) -> Any:
     return _read_in_steps(kind, InlineByteSource("", data, classes), data, len(data))
 
 
-@lru_cache(maxsize=KEPT_LARGE_HEADERS)
+@lru_cache(maxsize=CACHED_LARGE_HEADERS)
 def _parsed_large(kind: type[Any], data: bytes, classes: Any) -> Any:
     return _read_in_steps(kind, InlineByteSource("", data, classes), data, len(data))
 

@@ -39,7 +39,7 @@ def skip_unknown_keys(at: Cursors, behind: Sequence[Part]) -> bool:
         zeros = first.width if isinstance(first, ConstantSerializer) else 0
         parts = compiled.tables, compiled.parts
         skip.only_places(*parts[0], parts[1], at.buffer, at.position, at.end, zeros, STEPS, places)
-        _by_known_keys(at, places)
+        _by_other_keys(at, places)
     none = np.flatnonzero((places < at.position) & (places != SEVERAL))
     if len(none):
         at.fail(int(none[0]), "a key, and behind it " + ", ".join(part.flink_type for part in behind))
@@ -49,7 +49,7 @@ def skip_unknown_keys(at: Cursors, behind: Sequence[Part]) -> bool:
     return True
 
 
-def _by_known_keys(at: Cursors, places: Longs) -> None:
+def _by_other_keys(at: Cursors, places: Longs) -> None:
     """Find the ends that are not the only ones, where a key of another row is what the row begins with."""
     several = np.flatnonzero(places == SEVERAL).tolist()
     if not several:

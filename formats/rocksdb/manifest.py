@@ -38,7 +38,7 @@ HEADER = 7
 WHOLE, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 COMPARATOR = b"leveldb.BytewiseComparator"
 NUMBERS = (2, 3, 4, 9, 10, 203)
-END_OF_FIELDS, PATH_ID, MUST_BE_KNOWN = 1, 65, 64
+END_OF_FIELDS, PATH_ID, NOT_IGNORABLE = 1, 65, 64
 IGNORABLE = 8192
 BLOB_FILES = (400, 401)
 TAG = 8
@@ -256,7 +256,7 @@ def _read_file(view: Coding, form: int) -> FileMetaData:
         if tag == END_OF_FIELDS:
             break
         view.string("a field of a file")
-        if tag & MUST_BE_KNOWN and tag != PATH_ID:
+        if tag & NOT_IGNORABLE and tag != PATH_ID:
             _refuse_tag(view, tag)
     return FileMetaData(level, number, size, smallest, largest, sequence)
 

@@ -70,7 +70,7 @@ def snapshot_as_of(
     return Histories(folder, readable).only(int(version or 0), chosen), ()
 
 
-def _left_out(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
+def _unreadable_checkpoints(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
     """Return a warning for each checkpoint with one of some numbers that is there and cannot be read."""
     options = StoragePath.options_of(folder)
     return tuple(
@@ -78,7 +78,7 @@ def _left_out(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -
         for number, each in sorted(
             ((each.number, each) for each in unreadable), key=lambda pair: (pair[0], pair[1].path)
         )
-        if number in numbers and not is_gone(StoragePath.of(each.path, options))
+        if number in numbers and not is_deleted(StoragePath.of(each.path, options))
     )
 
 
@@ -135,7 +135,7 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
     versions = [histories.only(number, by_checkpoint[number]) for number in chosen]
     histories.refuse_other_jobs(versions)
     newest = wanted.end is None and wanted.end_time is None
-    left_out = _left_out(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
+    left_out = _unreadable_checkpoints(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
     aside = histories.set_aside(history, base[0] if base else 0)
     return ((*versions,) if base else (None, *versions)), (*left_out, *([aside] if aside else []))
 
@@ -170,7 +170,7 @@ def _first(
         f"no snapshot {'of the history ' if beyond else ''}below this folder is of {wanted.start_time.isoformat()} or "
         "later",
         path=histories.folder,
-        found=f"the newest is of {_shown_time(max(map(_time, by_id.values())))}",
+        found=f"the newest is of {_time_text(max(map(_time, by_id.values())))}",
         remedy="give an earlier time",
     )
 
@@ -237,7 +237,7 @@ class Followed:
 
         """
         aside, self._aside = self._aside, None
-        return (*_left_out(self.folder, self._unreadable, numbers), *([] if aside is None else [aside]))
+        return (*_unreadable_checkpoints(self.folder, self._unreadable, numbers), *([] if aside is None else [aside]))
 
     def after(
         self, before: SnapshotInfo | None, left: Sequence[str], versions: Mapping[int, list[SnapshotInfo]]
@@ -330,7 +330,7 @@ def newest_of(folder: str) -> Newest:
     newest = histories.newest()
     history, number = histories.history(newest), newest.number
     aside = histories.set_aside(history, number)
-    warnings = (*_left_out(folder, unreadable, range(number, ANY)), *([aside] if aside else []))
+    warnings = (*_unreadable_checkpoints(folder, unreadable, range(number, ANY)), *([aside] if aside else []))
     return Newest(history, readable, unreadable, warnings)
 
 
@@ -432,15 +432,15 @@ def explained(
         return error
     waits = there and any(is_checkpoint_directory(posixpath.basename(path)) for path in paths)
     for pause in (*(PAUSES if waits else ()), None):
-        gone = next((path for path in paths if is_gone(path)), None)
+        gone = next((path for path in paths if is_deleted(path)), None)
         if gone is not None:
-            return _gone(gone, folder) if there else _not_there(gone) or error
+            return _deleted_snapshot(gone, folder) if there else _not_there(gone) or error
         if pause is not None:
             clock.sleep(pause)
     return error
 
 
-def is_gone(path: str) -> bool:
+def is_deleted(path: str) -> bool:
     """Return whether there is no snapshot at a path."""
     filesystem, located = locate(path)
     try:
@@ -461,7 +461,7 @@ def _not_there(path: str) -> SnapshotGoneError | None:
     return _error(f"{_what(name)} is not there: its job has deleted it, or has not completed it", path, newest)
 
 
-def _gone(path: str, folder: str | None) -> SnapshotGoneError:
+def _deleted_snapshot(path: str, folder: str | None) -> SnapshotGoneError:
     """Return the error for a snapshot that was deleted."""
     newest = _newest(path, folder) or "no snapshot is there now"
     return _error(f"{_what(posixpath.basename(path))} was deleted while it was read", path, newest)
@@ -527,10 +527,10 @@ def _none_as_old(folder: str, time: datetime, first: float | None) -> SnapshotNo
     return SnapshotNotFoundError(
         f"no snapshot below this folder is as old as {time.isoformat()}",
         path=folder,
-        found=f"the oldest is of {_shown_time(first)}" if first else None,
+        found=f"the oldest is of {_time_text(first)}" if first else None,
         remedy="give a later time, or a checkpoint id",
     )
 
 
-def _shown_time(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()

@@ -95,7 +95,7 @@ def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable
     failed = {name: error for name, error in errors.items() if error is not None}
     if failed:
         error = next(iter(failed.values()))
-        why = f"{some_of(sorted(failed))}: {shown_of(error)}"
+        why = f"{some_of(sorted(failed))}: {one_line(error)}"
         warn_of_leftovers(filesystem, directory, why)
     return list(failed)
 
@@ -106,7 +106,7 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
     try:
         yield
     except SavepointError as error:
-        warn_of_leftovers(filesystem, directory, shown_of(error), known=False)
+        warn_of_leftovers(filesystem, directory, one_line(error), known=False)
     except OSError as error:
         warn_of_leftovers(filesystem, directory, str(error), known=False)
 
@@ -123,7 +123,7 @@ def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, 
         )
 
 
-def shown_of(error: SavepointError) -> str:
+def one_line(error: SavepointError) -> str:
     """Return an error on one line: its message, and what was found."""
     found = error.facts.get("found")
     return error.message if found is None else f"{error.message}: {found}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import xxhash
 
 from pyspark_savepoint.formats.errors import FileReplacedError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.io.one_verb import kept_for_verb, known_to_verb
+from pyspark_savepoint.formats.io.one_verb import cached_by_verb, cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, Anchor, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
 
@@ -25,9 +25,9 @@ MAX_METADATA_BYTES = MAX_PUBLISHED
 METADATA = "_metadata"
 PUBLISHED = "published"
 #: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
-MAX_KEPT_METADATA = 1 << 24
+MAX_CACHED_METADATA = 1 << 24
 #: Files of this machine that are kept: the snapshots that a verb compares are opened again for each operator.
-MAX_KEPT_FILES = 8
+MAX_CACHED_FILES = 8
 #: Number of attempts to read a metadata file that other writers replace at the same time.
 READINGS = 3
 
@@ -43,7 +43,7 @@ class ReadMetadata:
     identity: str | None = None
 
 
-class _Kept:
+class _Cache:
     """What was read of stores, by URI and with the version in the store; of a bounded number of bytes."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class _Kept:
         size = len(published.data)
         with self._lock:
             self._forget(uri)
-            if size <= MAX_KEPT_METADATA and published.version:
+            if size <= MAX_CACHED_METADATA and published.version:
                 self._known[uri] = Published(b"", published.version, published.modified), size, read
                 self._bytes += size
-                while self._bytes > MAX_KEPT_METADATA:
+                while self._bytes > MAX_CACHED_METADATA:
                     self._bytes -= self._known.popitem(last=False)[1][1]
 
     def _forget(self, uri: str) -> None:
@@ -80,7 +80,7 @@ class _ReadHere:
     read: ReadMetadata
 
 
-_KEPT = _Kept()
+_CACHE = _Cache()
 #: What was read last of this machine, by URI and by where it may lie.
 _HERE: OrderedDict[tuple[str, Anchor | None], _ReadHere] = OrderedDict()
 _HERE_LOCK = threading.Lock()
@@ -95,13 +95,13 @@ def load(
     its folder, to which the rule of state files applies; a file of another name is one that the user named.
     """
     if keep and filesystem.is_remote:
-        found = kept_for_verb(filesystem.uri(metadata_path), lambda: _load_or_miss(filesystem, metadata_path))
+        found = cached_for_verb(filesystem.uri(metadata_path), lambda: _load_or_miss(filesystem, metadata_path))
         if isinstance(found, StateFileNotFoundError):
             raise found.with_traceback(None)
         return found
     if filesystem.is_remote:
         read = _load(filesystem, metadata_path, None)
-        kept_for_verb(("read", filesystem.uri(metadata_path)), lambda: True)
+        cached_for_verb(("read", filesystem.uri(metadata_path)), lambda: True)
         return read
     folder, name = posixpath.split(metadata_path)
     return _load(filesystem, metadata_path, Anchor(folder) if name == METADATA and not allow_outside else None)
@@ -109,11 +109,11 @@ def load(
 
 def _load_or_miss(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata | StateFileNotFoundError:
     uri = filesystem.uri(metadata_path)
-    published = known_to_verb((PUBLISHED, uri))
+    published = cached_by_verb((PUBLISHED, uri))
     if published is not None:
         return _of_published(uri, published)
-    kept = _KEPT.get(uri)
-    if kept is not None and kept_for_verb(("read", uri), lambda: False):
+    kept = _CACHE.get(uri)
+    if kept is not None and cached_for_verb(("read", uri), lambda: False):
         return kept[1]
     try:
         return _load(filesystem, metadata_path, None)
@@ -147,10 +147,10 @@ def _read_here(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Ancho
         else:
             known = _ReadHere(identity, data, _parsed(data, key[0], modified))
     with _HERE_LOCK:
-        if len(known.data) <= MAX_KEPT_METADATA:
+        if len(known.data) <= MAX_CACHED_METADATA:
             _HERE[key] = known
         size = sum(len(each.data) for each in _HERE.values())
-        while size > MAX_KEPT_METADATA or len(_HERE) > MAX_KEPT_FILES:
+        while size > MAX_CACHED_METADATA or len(_HERE) > MAX_CACHED_FILES:
             size -= len(_HERE.popitem(last=False)[1].data)
     return known.read
 
@@ -169,7 +169,7 @@ def _bytes(filesystem: SnapshotFileSystem, metadata_path: str, anchor: Anchor | 
 
 def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMetadata:
     uri = filesystem.uri(metadata_path)
-    kept = _KEPT.get(uri)
+    kept = _CACHE.get(uri)
     published = filesystem.read_published(metadata_path, MAX_METADATA_BYTES, None if kept is None else kept[0])
     if published is None:
         raise StateFileNotFoundError("a file of the snapshot is missing", path=uri)
@@ -180,7 +180,7 @@ def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMeta
 
 def keep_published(uri: str, published: Published) -> None:
     """Keep what the running verb has published, and read back, for its next opening of the snapshot."""
-    kept_for_verb((PUBLISHED, uri), lambda: published)
+    cached_for_verb((PUBLISHED, uri), lambda: published)
 
 
 def _of_published(uri: str, published: Published) -> ReadMetadata:
@@ -188,7 +188,7 @@ def _of_published(uri: str, published: Published) -> ReadMetadata:
     e_tag = dict(published.version).get("e_tag")
     if e_tag is not None:
         read = replace(read, identity=f"{e_tag} of {len(published.data)} bytes")
-    _KEPT.keep(uri, published, read)
+    _CACHE.keep(uri, published, read)
     return read
 
 

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 PREFIX = "savepoint-write-"
 COPY_BUFFER = 8 << 20
 #: Seconds without a change after which a folder is left over.
-LEFT_OVER = 7 * 24 * 3600
+MAX_AGE = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class NearFolder:
         """Create a folder that only this user can read; None if there is no place for it."""
         try:
             place = local_directory()
-            _remove_left_over(place)
+            _remove_old_folders(place)
             return cls(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         except OSError:
             return None
@@ -71,9 +71,9 @@ class NearFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _remove_left_over(place: str) -> None:
+def _remove_old_folders(place: str) -> None:
     """Remove folders of this user in which nothing has changed for long."""
-    before = time.time() - LEFT_OVER
+    before = time.time() - MAX_AGE
     with os.scandir(place) as scan:
         folders = [one for one in scan if one.name.startswith(PREFIX) and one.is_dir(follow_symlinks=False)]
     for folder in folders:

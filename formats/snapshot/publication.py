@@ -63,8 +63,8 @@ from pyspark_savepoint.formats.snapshot.leftovers import (
     is_due,
     is_state_name,
     leftovers,
+    one_line,
     put_small,
-    shown_of,
     some_of,
     warn_of_leftovers,
 )
@@ -144,7 +144,7 @@ class Staging:
 
     def here(self) -> Staging:
         """Return the same location, with the checksums of all files of this write that this process knows."""
-        return replace(self, kept=_KNOWN.setdefault(self.token, {}))
+        return replace(self, kept=_CHECKSUMS.setdefault(self.token, {}))
 
     def elsewhere(self) -> Staging:
         """Return the same location for another process, which stores checksums in files."""
@@ -219,7 +219,7 @@ class Staging:
     @property
     def is_here(self) -> bool:
         """Return whether this process, and no other, commits the write and its parts."""
-        return self.kept is not None and self.kept is _KNOWN.get(self.token)
+        return self.kept is not None and self.kept is _CHECKSUMS.get(self.token)
 
     def hold_part(self, data: bytes) -> None:
         """Keep the metadata of this part for :meth:`part_data`."""
@@ -284,7 +284,7 @@ class Staging:
 
 
 #: Checksums of files of state by the tokens of the writes that this process commits.
-_KNOWN: dict[str, dict[str, FileChecksums]] = {}
+_CHECKSUMS: dict[str, dict[str, FileChecksums]] = {}
 #: Metadata of their parts, by token and part, until they are opened.
 _PARTS: dict[str, dict[str, bytes]] = {}
 #: The published versions that they have read, by the same.
@@ -452,7 +452,7 @@ def _publish(
         "it is unknown whether the savepoint was published"
         + ("" if acknowledged and known else ": the object store did not answer"),
         path=staging.filesystem.uri(path),
-        found=shown_of(failed),
+        found=one_line(failed),
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
         "Savepoint.vacuum deletes files that are not referenced",
     )
@@ -604,7 +604,7 @@ def finish(
 
 def _forget(staging: Staging) -> None:
     """Forget what this process knows of a write that has ended."""
-    for known in (_KNOWN, _PARTS, _READ):
+    for known in (_CHECKSUMS, _PARTS, _READ):
         known.pop(staging.token, None)
 
 

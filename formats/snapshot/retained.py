@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.snapshot.vacuum import below
 
 @redacted
 @dataclass(frozen=True, slots=True)
-class Held:
+class RetainedSnapshot:
     """A snapshot, and the bytes of the files that it needs: alone, with others below the folder, and outside of it.
 
     The bytes are None if the snapshot cannot be read.
@@ -55,7 +55,7 @@ class Retained:
     ``unknown`` says why the latter are not known: then there are none.
     """
 
-    snapshots: tuple[Held, ...]
+    snapshots: tuple[RetainedSnapshot, ...]
     unneeded: tuple[Unneeded, ...]
     unknown: tuple[str, ...]
 
@@ -109,10 +109,10 @@ def retained(path: str, reached: Callable[[str], str] = str) -> Retained:
     held = []
     for snapshot, need in zip(found, needs, strict=True):
         if need is None:
-            held.append(Held(snapshot))
+            held.append(RetainedSnapshot(snapshot))
             continue
         sizes = {one: sum(files[name].size for name in need[1] if (users[name] == 1) is one) for one in (True, False)}
-        held.append(Held(snapshot, sizes[True], sizes[False], need[2]))
+        held.append(RetainedSnapshot(snapshot, sizes[True], sizes[False], need[2]))
     unneeded = [
         Unneeded(name, entry.size, entry.modified, _note(name, complete))
         for name, entry in files.items()

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, lo
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.local_files import real_path
-from pyspark_savepoint.formats.io.one_verb import kept_for_verb, one_verb
+from pyspark_savepoint.formats.io.one_verb import cached_for_verb, one_verb
 from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
@@ -267,7 +267,7 @@ def find_snapshots(
     """
     filesystem, located = locate(os.fspath(path))
     if filesystem.is_remote:
-        snapshots = kept_for_verb(
+        snapshots = cached_for_verb(
             (filesystem.uri(located), depth, only), lambda: _find_remote(filesystem, located, depth, known, only)
         )
         return Histories(path, snapshots).ordered[::-1]
@@ -439,7 +439,7 @@ def _entries(filesystem: SnapshotFileSystem, path: str) -> list[FileInfo]:
         except (PermissionError, StateFileNotFoundError):
             return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
 
-    return kept_for_verb(("entries", filesystem.uri(path)), listed)
+    return cached_for_verb(("entries", filesystem.uri(path)), listed)
 
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:

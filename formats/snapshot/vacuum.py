@@ -53,7 +53,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Leftover:
     """A removable entry of the folder, the token of its write, and its content if it is a folder."""
 
     entry: FileInfo
@@ -94,7 +94,7 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     named = relative_files(read_metadata(published, filesystem.uri(directory))) if published is not None else set()
     listed = entries_of(filesystem, directory)
     now = time.time()
-    unfinished = list(_found(filesystem, listed, named))
+    unfinished = list(_leftovers(filesystem, listed, named))
     # A write has ended if all its files are old: its first files may be old while it is still running.
     busy = {part.token for part in unfinished if part.newest is None or part.newest > now - older_than}
     gone = [part for part in unfinished if part.token not in busy]
@@ -114,18 +114,18 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     return [Leftover(filesystem.uri(part.entry.path), part.kind, part.size, part.newest) for part in parts]
 
 
-def _found(filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str]) -> Iterator[_Found]:
+def _leftovers(filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str]) -> Iterator[_Leftover]:
     """Yield the leftovers of writes, of any age."""
     recorded = {name for entry in listed if RECORD_NAME.fullmatch(entry.name) for name in _of(filesystem, entry, named)}
     for entry in listed:
         pending, temporary = PENDING_NAME.fullmatch(entry.name), TEMPORARY_NAME.fullmatch(entry.name)
         own = OWN_NAME.fullmatch(entry.name)
         if pending and entry.is_directory:
-            yield _Found(entry, "pending", pending[1], tuple(below(filesystem, entry.path)))
+            yield _Leftover(entry, "pending", pending[1], tuple(below(filesystem, entry.path)))
         elif temporary and not entry.is_directory:
-            yield _Found(entry, "temporary", temporary[1])
+            yield _Leftover(entry, "temporary", temporary[1])
         elif own and not entry.is_directory and entry.name not in named and entry.name not in recorded:
-            yield _Found(entry, "unreferenced", own[1])
+            yield _Leftover(entry, "unreferenced", own[1])
 
 
 def _of(filesystem: SnapshotFileSystem, record: FileInfo, named: set[str]) -> list[str]:
@@ -144,18 +144,18 @@ def below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
 
 def _replaced(
     filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str], now: float, older_than: float
-) -> Iterator[_Found]:
+) -> Iterator[_Leftover]:
     """Yield the files of records whose retention has ended, and the records."""
     by_name = {entry.name: entry for entry in listed if not entry.is_directory}
     for record in listed:
         if is_due(record, now) and record.modified is not None and record.modified <= now - older_than:
             for name in replaced_names(filesystem, record, named):
                 if name in by_name:
-                    yield _Found(by_name[name], "replaced", "")
-            yield _Found(record, "replaced", "")
+                    yield _Leftover(by_name[name], "replaced", "")
+            yield _Leftover(record, "replaced", "")
 
 
-def _remove(filesystem: SnapshotFileSystem, directory: str, parts: list[_Found]) -> set[str]:
+def _remove(filesystem: SnapshotFileSystem, directory: str, parts: list[_Leftover]) -> set[str]:
     """Remove files and folders; return the paths of those that could not be removed, after a warning."""
     stayed = {part.entry.path for part in parts if part.entry.is_directory}
     for path in sorted(stayed):

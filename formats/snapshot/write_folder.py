@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
-from pyspark_savepoint.formats.io.one_verb import begin_for_verb, kept_for_verb
+from pyspark_savepoint.formats.io.one_verb import begin_for_verb, cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.snapshot.leftovers import FLINK_NAME, OWN_NAME, PENDING_NAME, leftovers, some_of
 from pyspark_savepoint.formats.snapshot.publication import Staging, mark, mark_path
@@ -76,7 +76,7 @@ def folder_of(staging: Staging) -> tuple[bool, Published | None]:
         existed, published = _looked_at(filesystem, directory)
     else:
         # Commands look before and after they have surveyed: what is published meanwhile is seen at the publication.
-        existed, published = kept_for_verb(
+        existed, published = cached_for_verb(
             _key(filesystem, directory), lambda: _looked_at_together(filesystem, directory)
         )
     if filesystem.requires_conditions:

@@ -32,7 +32,7 @@ def identity(operator: OperatorState) -> Row:
     }
 
 
-def known_as(*names: str | None, otherwise: str) -> str:
+def display_name(*names: str | None, otherwise: str) -> str:
     """Return the first of an operator's names that is not blank, as a uid that Flink took may be.
 
     >>> known_as(" ", None, otherwise="8409efe6adc6d20787611f16017c808f")

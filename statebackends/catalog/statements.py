@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_savepoint.statebackends.catalog.rows import known_as
+from pyspark_savepoint.statebackends.catalog.rows import display_name
 from pyspark_savepoint.statebackends.requests.applicability import KEYED_TABLES
 
 SNAPSHOT_NAMESPACE = "savepoint"
@@ -89,7 +89,7 @@ def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedT
         if row.get("operator_uid_hash") is not None and row.get("table") in (*KEYED_TABLES, "operator_state"):
             operators.setdefault(row["operator_uid_hash"], []).append(row)
     for uid_hash, rows in operators.items():
-        label = known_as(rows[0]["operator_uid"], rows[0]["operator_name"], otherwise=f"operator_{uid_hash}")
+        label = display_name(rows[0]["operator_uid"], rows[0]["operator_name"], otherwise=f"operator_{uid_hash}")
         namespace = namespaces.take(f"{prefix}_{label}" if prefix else label)
         tables += [NamedTable(namespace, name, label, options) for name, options in _tables(rows)]
     return tables

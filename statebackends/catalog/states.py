@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
+from pyspark_savepoint.statebackends.python.python_state import is_python, job_name_of, unwrapped
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import service_of
 from pyspark_savepoint.statebackends.rows.state_column import has_ttl, value_type_of
@@ -175,8 +175,8 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
         row |= _key_value(registered, request)
         if is_python(registered[0]):
             state = operator.states.get(name)
-            row |= {"state": shown_name(name), "options": {"table": row["table"], "state": shown_name(name)}}
-            if state is not None and name not in request.raw and shown_name(name) not in request.raw:
+            row |= {"state": job_name_of(name), "options": {"table": row["table"], "state": job_name_of(name)}}
+            if state is not None and name not in request.raw and job_name_of(name) not in request.raw:
                 row |= {
                     "kind": state.kind,
                     "value_type": state.flink_type,
@@ -270,13 +270,13 @@ def _operator_states(savepoint: Snapshot, operator: OperatorState, request: Tabl
                 "ttl": False,
                 "serializer": value.snapshot_class,
                 "options": {"state": meta.name},
-                "note": _shown_by(
+                "note": _table_note(
                     COMMITTABLES if value.flink_type.startswith(_TWO_PHASE_COMMIT) else _TABLES_OF_STATES.get(meta.name)
                 ),
             }
 
 
-def _shown_by(table: str | None) -> str | None:
+def _table_note(table: str | None) -> str | None:
     """Return where the content of a connector's state is shown as rows."""
     return None if table is None else f"option('table', '{table}') shows its content as rows"
 

@@ -76,10 +76,10 @@ class InFlightTable:
         kinds: dict[str, pa.DataType] = {}
         inferred: list[pa.DataType] = []
         for index, operator in enumerate(operators(savepoint, request)):
-            if ASYNC_STATE in list_states(operator) and _wanted(request, ASYNC_STATE):
+            if ASYNC_STATE in list_states(operator) and _is_requested(request, ASYNC_STATE):
                 tables[index] = _queue(savepoint, request, index)
                 kinds[operator.label] = _value_type(tables[index])
-            own = [part for part in parts_of(operator) if _wanted(request, part.name)]
+            own = [part for part in parts_of(operator) if _is_requested(request, part.name)]
             parts += own
             for part, serializer in _serializers(savepoint, request, own):
                 if serializer is None:
@@ -166,7 +166,7 @@ class ChannelsPartition:
         everything = [part for operator in savepoint.operators for part in parts_of(operator)]
         joins = joins_of(savepoint, everything)
         for operator in operators(savepoint, self.request):
-            own = [part for part in parts_of(operator) if _wanted(self.request, part.name)]
+            own = [part for part in parts_of(operator) if _is_requested(self.request, part.name)]
             for part, serializer in _serializers(savepoint, self.request, own):
                 named = part.name in _types(self.request)
                 decode = _decode(savepoint, self.request)
@@ -189,7 +189,7 @@ class ChannelsPartition:
             yield batch.slice(low, self.request.batch_rows)
 
 
-def _wanted(request: TableRequest, state: str) -> bool:
+def _is_requested(request: TableRequest, state: str) -> bool:
     return request.states is None or state in request.states
 
 

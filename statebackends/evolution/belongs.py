@@ -12,7 +12,7 @@ from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
-MAX_NAMED = 5
+MAX_LISTED = 5
 WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSON_EXECUTION_PLAN for its statements"
 #: What OVER keeps to remove keys, where the job has a time to live.
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
@@ -59,8 +59,8 @@ def check_belongs(
     """
     differences = list(_differences(shapes, savepoint))
     if differences:
-        more = len(differences) - MAX_NAMED
-        shown = "; ".join(differences[:MAX_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        more = len(differences) - MAX_LISTED
+        shown = "; ".join(differences[:MAX_LISTED]) + (f"; and {more} more" if more > 0 else "")
         raise OptionError(
             f"argument '{argument}' is not the plan of this savepoint",
             found=shown,
@@ -77,12 +77,12 @@ def _differences(shapes: Shapes, savepoint: Snapshot) -> Iterator[str]:
             continue
         shape = expected.get(operator.operator_id)
         if shape is None:
-            yield f"no node has operator {_named(operator)}"
+            yield f"no node has operator {_label(operator)}"
         elif shape.known and not shape.of_connector:
             yield from _different_states(shape, described[operator.operator_id])
 
 
-def _named(operator: OperatorState) -> str:
+def _label(operator: OperatorState) -> str:
     return str(operator.uid or operator.name or operator.operator_id)
 
 

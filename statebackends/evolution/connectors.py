@@ -22,7 +22,7 @@ PLACES = (
     "url",
 )  # fmt: skip
 NEW_SOURCE = "it is new: it reads from where its options say, which must be its beginning if old rows matter"
-MADE_ANEW = "the rows of the new materializer do not come from it"
+NEW_MATERIALIZER = "the rows of the new materializer do not come from it"
 BY_KEY = "its lists are in the order of their keys, as the order of arrival is not known"
 
 
@@ -49,7 +49,7 @@ def table_names(old: Plan, new: Plan, given: Mapping[str, str]) -> dict[str, str
     news = {_table(node)[0]: _table(node)[1] for node in new.of_kind(*SOURCES)}
     names: dict[str, str] = {}
     for one, other in given.items():
-        names[_named(one, news, "new_plan")] = _named(other, olds, "old_plan")
+        names[_with_table_names(one, news, "new_plan")] = _with_table_names(other, olds, "old_plan")
     for name, options in news.items():
         if name in names or name in olds:
             continue
@@ -61,7 +61,7 @@ def table_names(old: Plan, new: Plan, given: Mapping[str, str]) -> dict[str, str
     return names
 
 
-def _named(text: str, tables: Mapping[str, object], plan: str) -> str:
+def _with_table_names(text: str, tables: Mapping[str, object], plan: str) -> str:
     for name in tables:
         if text in (name, name.replace("`", ""), short(name)) or name.replace("`", "").endswith("." + text):
             return name
@@ -130,7 +130,7 @@ def _sink(decision: Decision, node: Node, partner: int | None) -> Iterator[Opera
             yield change
             if before is not None and change.old is None:
                 states = tuple(StateChange(Verdict.DERIVED, state, None) for state in before.states)
-                yield OperatorChange(Verdict.DERIVED, before, None, states, reasons=(MADE_ANEW,))
+                yield OperatorChange(Verdict.DERIVED, before, None, states, reasons=(NEW_MATERIALIZER,))
         elif before is None:
             yield OperatorChange(Verdict.BEGINS_EMPTY, None, shape, reasons=("it is new",))
         else:

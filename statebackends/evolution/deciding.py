@@ -30,8 +30,8 @@ from pyspark_savepoint.statebackends.evolution.deciding_rows import (
     ASSOCIATED,
     RANKED,
     RowState,
-    made_of,
     row_change,
+    state_of_emitted,
     with_associations,
 )
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before, insert_only
@@ -249,7 +249,7 @@ class Pair:
             verdict = Verdict.BACKFILLED if given else Verdict.FILLED
             return replace(change, verdict=worst((change.verdict, verdict)))
         rows = RowState(state, decision.new.inputs(self.node)[state.input].fields)
-        made = made_of(rows, decision.options, self.node.id, emitted, {})
+        made = state_of_emitted(rows, decision.options, self.node.id, emitted, {})
         end = int(self.node.attributes["rankRange"]["end"])
         return replace(made, old=change.old, limit=end, verdict=worst((made.verdict, Verdict.DERIVED)))
 

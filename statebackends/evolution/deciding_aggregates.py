@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
 
-KEPT_VALUES = (
+STORES_VALUES = (
     "it keeps the values themselves, which can neither be given nor begin: leave the aggregate out, or start without "
     "this savepoint"
 )
@@ -226,7 +226,7 @@ def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
     label = _label(new, buffer)
     kind = buffer.column.kind
     if buffer.part == "views":
-        return FieldSource(buffer.column.name, kind, Verdict.REFUSED, None, Merge.NEVER, reason=KEPT_VALUES)
+        return FieldSource(buffer.column.name, kind, Verdict.REFUSED, None, Merge.NEVER, reason=STORES_VALUES)
     field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
     if buffer.part == "delimiter":
         field = FieldSource(label, kind, Verdict.AS_IS, Constant(","), Merge.SAME)
@@ -314,7 +314,7 @@ def view_changes(old: Aggregation, new: Aggregation, options: Options) -> Iterat
         if buffer.part == "extreme" and buffer.call is not None:
             yield _extreme_change(old, new, buffer, options)
         if buffer.part == "views" and buffer.call is not None:
-            yield from _kept_values(old, new, buffer.call)
+            yield from _value_changes(old, new, buffer.call)
     yield from _dropped_views(old, new)
 
 
@@ -361,7 +361,7 @@ def _distinct_change(
         )
         number_of_bits = Call("moved_bits", tuple(bit for pair in moved for bit in pair)) if moved else None
         # Where rows are also taken out the number says how often a value is there.
-        yield _kept_view(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
+        yield _view_change(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
 
 
 def _bits(
@@ -380,7 +380,7 @@ def _bits(
     return tuple((one, other) for one, other in pairs if one is not None)
 
 
-def _kept_view(before: StateShape, state: StateShape, number: Call | None, merge: Merge) -> StateChange:
+def _view_change(before: StateShape, state: StateShape, number: Call | None, merge: Merge) -> StateChange:
     fields = tuple(
         taken(new.name, new.kind, (OldField(before.name, place, new.name), one.kind), place=place)
         for place, (one, new) in enumerate(zip(before.columns, state.columns, strict=True))
@@ -416,7 +416,7 @@ def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options:
     for number, mark in enumerate(old.digests):
         before = old.shape.state(f"agg{number}$map")
         if mark == wanted and before is not None:
-            return _kept_view(before, state, None, Merge.ADD)
+            return _view_change(before, state, None, Merge.ADD)
     derived = _derived(old, new, buffer)
     if derived is not None and isinstance(derived[0], Call):
         source = Call("view_of_rows", derived[0].arguments)
@@ -428,7 +428,7 @@ def _extreme_change(old: Aggregation, new: Aggregation, buffer: Buffer, options:
     return StateChange(field.verdict, None, state, (field,), merge=Merge.ADD, reasons=(field.reason,))
 
 
-def _kept_values(old: Aggregation, new: Aggregation, call: int) -> Iterator[StateChange]:
+def _value_changes(old: Aggregation, new: Aggregation, call: int) -> Iterator[StateChange]:
     """Yield the views of a call that keeps values: those of the same call, under the name that its place gives."""
     partner = next((number for number, mark in enumerate(old.digests) if mark == new.digests[call]), None)
     for state in new.shape.states:
@@ -438,7 +438,7 @@ def _kept_values(old: Aggregation, new: Aggregation, call: int) -> Iterator[Stat
         if before is not None and before.value_type == state.value_type:
             yield StateChange(Verdict.AS_IS, before, state)
         else:
-            yield StateChange(Verdict.REFUSED, before, state, reasons=(KEPT_VALUES,))
+            yield StateChange(Verdict.REFUSED, before, state, reasons=(STORES_VALUES,))
 
 
 def _dropped_views(old: Aggregation, new: Aggregation) -> Iterator[StateChange]:

@@ -59,12 +59,12 @@ def row_change(
 ) -> StateChange:
     """Return what becomes of a state with rows; ``emitted``: what an operator before it has emitted, if known."""
     if old is None:
-        return made_of(new, options, node, emitted, {})
+        return state_of_emitted(new, options, node, emitted, {})
     available = of_rows(old.shape.name, old.terms, old.shape.columns).with_more(key.values)
     fields, derived = [], False
     for place, (term, column) in enumerate(zip(new.terms, new.shape.columns, strict=False)):
         cast = options.cast_of(node, column.name)
-        found = available.of(term) or _named(options, node, column.name, old)
+        found = available.of(term) or _user_column(options, node, column.name, old)
         derived |= found is None and emitted is not None and emitted.rows.of(term) is not None
         if found is not None:
             here = place if isinstance(found[0], OldField) else None
@@ -74,13 +74,13 @@ def row_change(
             field = missing(options, node, column.name, column.kind, None, may_fill=may_fill, why_not=why)
             fields.append(field.that_is(explained([term])))
     if derived and all(one.verdict is not Verdict.BACKFILLED or one.source is None for one in fields):
-        made = made_of(new, options, node, emitted, available.values)
+        made = state_of_emitted(new, options, node, emitted, available.values)
         if all(one.source is not None for one in made.fields):
             return replace(made, old=old.shape)
     return _with_layout(old.shape, new.shape, tuple(fields))
 
 
-def _named(options: Options, node: int, name: str, old: RowState) -> tuple[Expression, LogicalType] | None:
+def _user_column(options: Options, node: int, name: str, old: RowState) -> tuple[Expression, LogicalType] | None:
     """Return the column of OLD that the user names for one of NEW."""
     given = options.column_of(node, name)
     for place, column in enumerate(old.shape.columns):
@@ -89,7 +89,7 @@ def _named(options: Options, node: int, name: str, old: RowState) -> tuple[Expre
     return None
 
 
-def made_of(
+def state_of_emitted(
     new: RowState, options: Options, node: int, emitted: Emitted | None, had: Mapping[str, object]
 ) -> StateChange:
     """Return a state that is made of what an operator has emitted; one that begins empty if there is none.

@@ -30,7 +30,7 @@ UPDATING = (
     *AGGREGATES, "rank", "deduplicate", "changelog-normalize", "group-window-aggregate", "limit", "sort-limit",
 )  # fmt: skip
 #: Layouts that can be made of emitted rows.
-MADE = (
+EMITTED_LAYOUTS = (
     Layout.ROW, Layout.UNIQUE_ROWS, Layout.COUNTED_ROWS, Layout.ROW_ASSOCIATED, Layout.UNIQUE_ROWS_ASSOCIATED,
     Layout.COUNTED_ROWS_ASSOCIATED, Layout.RANKED_ROWS, Layout.ROWS_BY_SORT_KEY, Layout.ROW_LIST,
 )  # fmt: skip
@@ -48,7 +48,7 @@ def emitted_before(lineage: Lineage, decided: Decided, node: Node, state: StateS
 
     ``decided`` are the operators of NEW that come before.
     """
-    if state.layout not in MADE or state.input is None:
+    if state.layout not in EMITTED_LAYOUTS or state.input is None:
         return None
     below = emitter_of(lineage, lineage.plan.inputs(node)[state.input])
     if below is None or below.id not in decided:

@@ -140,7 +140,7 @@ class Aggregates:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RowRetention:
     """Which rows of a key stay: ``all``, ``first``, ``last``; by the field ``time``, or as they come."""
 
     which: str = "all"
@@ -161,7 +161,7 @@ class OperatorHistory:
     whole: bool
     aggregates: Aggregates | None = None
     slices: Slices | None = None
-    kept: Kept = Kept()
+    kept: RowRetention = RowRetention()
     #: Values that OLD has too: of a field of NEW's accumulator the place, and the state and place of OLD.
     compared: tuple[tuple[int, str, int], ...] = ()
     #: The kind of a join, and whether it has a condition beyond its keys.
@@ -248,7 +248,9 @@ class Histories:
             after.append(self._whole(change, history) if history.whole else self._added(change, history))
             if not history.whole:
                 found[uid] = replace(
-                    history, compared=tuple(_compared(change)) if self.compares else (), found=_found(after[-1])
+                    history,
+                    compared=tuple(_compared(change)) if self.compares else (),
+                    found=_states_from_history(after[-1]),
                 )
         return tuple(after), found
 
@@ -384,14 +386,14 @@ class Histories:
         keys = tuple(tuple(_key_places(node, number)) for number in range(len(node.inputs)))
         if node.kind == "over-aggregate":
             return self._over(node, shape, inputs, keys)
-        kept, limit, join = Kept(), None, None
+        kept, limit, join = RowRetention(), None, None
         if node.kind == "deduplicate":
             last, by_time = bool(node.attributes["keepLastRow"]), bool(node.attributes["isRowtime"])
             rows = self.lineage.plan.inputs(node)[0].output
             time = next((place for place, one in enumerate(rows) if one.kind.kind == "ROWTIME"), None)
-            kept = Kept("last" if last else "first", time if by_time else None)
+            kept = RowRetention("last" if last else "first", time if by_time else None)
         elif node.kind == "changelog-normalize":
-            kept = Kept("last")
+            kept = RowRetention("last")
         elif node.kind == "rank":
             limit = int(node.attributes["rankRange"]["end"])
             limit = None if node.attributes["rankStrategy"]["type"] == "Retract" else limit
@@ -474,7 +476,7 @@ class Histories:
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def _whole(self, change: OperatorChange, history: OperatorHistory) -> OperatorChange:
-        reason = f"computed from the rows of {_given(history)}"
+        reason = f"computed from the rows of {_row_names(history)}"
         states = tuple(_of_history(one, reason) for one in history.operator.states)
         timers = change.timers
         if history.slices is not None:
@@ -482,7 +484,7 @@ class Histories:
         return OperatorChange(Verdict.BACKFILLED, change.old, change.new, states, timers=timers, reasons=(reason,))
 
     def _added(self, change: OperatorChange, history: OperatorHistory) -> OperatorChange:
-        reason = f"computed from the rows of {_given(history)}"
+        reason = f"computed from the rows of {_row_names(history)}"
         states = tuple(_with_added(one, reason) for one in change.states)
         verdicts = [*(one.verdict for one in states), *(one.verdict for one in change.key)]
         return replace(change, states=states, verdict=worst(verdicts))
@@ -526,13 +528,13 @@ def _refused(node: Node, reason: str) -> OptionError:
     )
 
 
-def given_to(history: OperatorHistory) -> list[str]:
+def history_row_names(history: OperatorHistory) -> list[str]:
     """Return the names of the rows that an operator's state is computed from."""
     return list(dict.fromkeys(branch.table for branches in history.inputs for branch in branches))
 
 
-def _given(history: OperatorHistory) -> str:
-    return ", ".join(f"node {name}" if name[:1].isdigit() else name for name in given_to(history))
+def _row_names(history: OperatorHistory) -> str:
+    return ", ".join(f"node {name}" if name[:1].isdigit() else name for name in history_row_names(history))
 
 
 def _is_missing(field: FieldSource) -> bool:
@@ -553,10 +555,10 @@ def _lacks(change: OperatorChange) -> bool:
     if any(_is_missing(field) for state in change.states if state.new is not None for field in state.fields):
         return True
     filled = change.verdict in (Verdict.LOST, Verdict.BEGINS_EMPTY, Verdict.BACKFILLED, Verdict.FILLED)
-    return filled and not any(one.emitted_by for one in change.states) and not _is_given(change)
+    return filled and not any(one.emitted_by for one in change.states) and not _is_user_given(change)
 
 
-def _is_given(change: OperatorChange) -> bool:
+def _is_user_given(change: OperatorChange) -> bool:
     """Return whether the user gives values for all that is missing."""
     fields = [field for state in change.states for field in state.fields]
     return bool(fields) and all(field.source is not None for field in fields) and change.verdict is Verdict.BACKFILLED
@@ -626,7 +628,7 @@ def _compared(change: OperatorChange) -> Iterator[tuple[int, str, int]]:
                 yield place, field.source.state, field.source.index
 
 
-def _found(change: OperatorChange) -> tuple[tuple[str, int], ...]:
+def _states_from_history(change: OperatorChange) -> tuple[tuple[str, int], ...]:
     """Return the states of rows whose added fields are found in the history."""
     return tuple(
         (state.new.name, state.new.input)
@@ -641,7 +643,7 @@ def sentences(histories: Mapping[str, OperatorHistory]) -> Iterator[str]:
     for history in histories.values():
         if history.whole:
             yield (
-                f"{history.operator.uid} has nothing of before to compare with: rows of {_given(history)} must end "
+                f"{history.operator.uid} has nothing of before to compare with: rows of {_row_names(history)} must end "
                 "where the savepoint was taken, which the positions of its sources tell"
             )
         if history.over is not None and not history.over.retracts:

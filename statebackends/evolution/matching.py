@@ -69,7 +69,7 @@ def match_nodes(
     """Return the partners of NEW's nodes with state; ``given`` are those that the user names: new id to old id."""
     olds = {number: features(old, number) for number, one in old_shapes.items() if _compared(one)}
     news = {number: features(new, number) for number, one in new_shapes.items() if _compared(one)}
-    partners = dict(_given(given or {}, old, new))
+    partners = dict(_user_pairs(given or {}, old, new))
     left = {number: one for number, one in olds.items() if number not in partners.values()}
     open_ = {number: one for number, one in news.items() if number not in partners}
     ambiguous: dict[int, tuple[int, ...]] = {}
@@ -104,7 +104,7 @@ def _compared(operators: tuple[OperatorShape, ...]) -> bool:
     )
 
 
-def _given(given: Mapping[str, str], old: Lineage, new: Lineage) -> Iterator[tuple[int, int]]:
+def _user_pairs(given: Mapping[str, str], old: Lineage, new: Lineage) -> Iterator[tuple[int, int]]:
     """Yield the pairs that the user names; raise OptionError for a node that is not there, or is of another kind."""
     for one, other in given.items():
         found = _node(new, str(one), "new_plan"), _node(old, str(other), "old_plan")

@@ -172,7 +172,7 @@ def taken(
         computed = "" if isinstance(expression, OldField | OldKey | Constant) else "computed from what is there"
         verdict = Verdict.AS_IS if stays or isinstance(expression, Constant) else Verdict.TRANSFORMED
         if not stays and not computed and verdict is Verdict.TRANSFORMED:
-            computed = f"from {_shown(expression)}"
+            computed = f"from {_place_name(expression)}"
         return FieldSource(name, kind, verdict, expression, merge, reason=computed)
     assert old is not None
     if old.root == "ROW" and kind.root == "ROW":
@@ -184,7 +184,7 @@ def taken(
     return FieldSource(name, kind, Verdict.REFUSED, None, merge, reason=reason)
 
 
-def _shown(expression: Any) -> str:
+def _place_name(expression: Any) -> str:
     return f"{getattr(expression, 'name', '') or 'another place'}"
 
 

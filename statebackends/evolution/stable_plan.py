@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.evolution.plans import UID_FORMAT, Plan
 
 def stable_plan(new: Plan, evolution: Evolution) -> dict[str, Any]:
     """Return the document of NEW's plan with the ids of OLD's operators."""
-    wanted = dict(_wanted(evolution))
+    wanted = dict(_partners(evolution))
     used = set(wanted.values())
     ids: dict[int, int] = {}
     following = max((*new.nodes, *used), default=0)
@@ -33,7 +33,7 @@ def stable_plan(new: Plan, evolution: Evolution) -> dict[str, Any]:
     return {**new.document, "nodes": nodes, "edges": edges}
 
 
-def _wanted(evolution: Evolution) -> Iterator[tuple[int, int]]:
+def _partners(evolution: Evolution) -> Iterator[tuple[int, int]]:
     """Yield the nodes of NEW with the ids of their partners."""
     taken: set[int] = set()
     seen: set[int] = set()

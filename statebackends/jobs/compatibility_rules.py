@@ -56,7 +56,7 @@ from pyspark_savepoint.statebackends.jobs.compatibility import (
 )
 
 Schema = Mapping[str, Any]
-NAMED = ("record", "error", "enum", "fixed")
+NAMED_SCHEMAS = ("record", "error", "enum", "fixed")
 #: Types that a reader of a type accepts in addition to the type itself.
 PROMOTIONS: Mapping[str, frozenset[str]] = {
     "long": frozenset({"int"}),
@@ -107,7 +107,7 @@ class _Names:
         kind = schema.get("type")
         if not isinstance(kind, str):
             return self.normal(kind, space)
-        if kind in NAMED:
+        if kind in NAMED_SCHEMAS:
             return self._named(schema, kind, space)
         inner = {key: self.normal(schema[key], space) for key in ("items", "values") if key in schema}
         return {**_plain(schema), **inner} if inner else {**self._by_name(kind, space), **_plain(schema, "type")}
@@ -165,7 +165,7 @@ class _Resolver:
         for inner in ("items", "values"):
             if inner in wanted:
                 return self.problem(wanted[inner], written[inner], f"{where}{inner}: ")
-        if kind not in NAMED:
+        if kind not in NAMED_SCHEMAS:
             return None
         pair = (wanted["name"], written["name"])
         if pair in self.seen:

@@ -265,7 +265,7 @@ class EntryFeed(EntryDiff):
         if not self.equal:
             at = np.flatnonzero(both & flags)
             values = [
-                row_bytes([_taken(half, field, indices[at]) for field in fields if field.name not in PLACE])
+                row_bytes([_column_at(half, field, indices[at]) for field in fields if field.name not in PLACE])
                 for half, indices in zip(halves, places, strict=True)
             ]
             flags[at[np.asarray(pc.equal(*values), np.bool_)]] = False
@@ -274,7 +274,8 @@ class EntryFeed(EntryDiff):
         arrays = []
         for field in fields:
             sides = [
-                _taken(half, field, indices[rows]) for half, indices, rows in zip(halves, places, shown, strict=True)
+                _column_at(half, field, indices[rows])
+                for half, indices, rows in zip(halves, places, shown, strict=True)
             ]
             arrays.append(pa.concat_arrays(sides).take(pa.array(order)))
         kinds = [
@@ -285,7 +286,7 @@ class EntryFeed(EntryDiff):
         return pa.RecordBatch.from_arrays([change, *arrays], schema=self.schema)
 
 
-def _taken(half: Half, field: pa.Field, places: Longs) -> pa.Array:
+def _column_at(half: Half, field: pa.Field, places: Longs) -> pa.Array:
     """Return a column at some rows; NULLs of a state that was not there yet."""
     if half.columns is not None and field.name not in half.columns.schema.names:
         return pa.nulls(len(places), field.type)

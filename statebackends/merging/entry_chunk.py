@@ -270,7 +270,7 @@ def paired_chunks(
     left, most = remainders, len(remainders)
     while left:
         some = next(together(left, sizes, memory // 4))[:most]
-        held = _held(read, division, some, memory // 2)
+        held = _in_memory(read, division, some, memory // 2)
         if held is None and len(some) > 1:
             # Entries take more than their files, and those of the next key groups probably do, too.
             most = len(some) // 2
@@ -316,7 +316,7 @@ def _partitioned(
             yield concat([from_disk(batch) for batch in before]), concat([from_disk(batch) for batch in after])
 
 
-def _held(read: tuple[Chunks, Chunks], division: Division, remainders: range, memory: int) -> Pair | None:
+def _in_memory(read: tuple[Chunks, Chunks], division: Division, remainders: range, memory: int) -> Pair | None:
     """Return the entries of both inputs, or None if they are larger than ``memory``."""
     both: list[EntryChunk] = []
     size = 0

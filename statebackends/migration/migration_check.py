@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan,
 NOTHING, NO_VALUES = StateFindings(), PartFindings()
 NOT_LOOKED_AT = "its values were not read, because another part of the state must be solved first"
 #: Kryo 2 makes no object of a class in a package of Java that is not exported, such as sun.util.calendar.ZoneInfo.
-NOT_MADE = "on Java 17 Flink 1 fails to restore (NullPointerException) objects of Java's own subclasses of"
+NOT_CONSTRUCTIBLE = "on Java 17 Flink 1 fails to restore (NullPointerException) objects of Java's own subclasses of"
 #: Number of reasons in a row.
 MAX_REASONS = 5
 
@@ -83,7 +83,7 @@ def _verdicts(
     for verdict in _of_parts(ref, roles, findings):
         verdict = replace(verdict, is_refused=refused, is_unreadable=unreadable)
         if back and pojos:
-            reason = "; ".join(filter(None, (verdict.reason, f"{NOT_MADE} {', '.join(sorted(pojos))}")))
+            reason = "; ".join(filter(None, (verdict.reason, f"{NOT_CONSTRUCTIBLE} {', '.join(sorted(pojos))}")))
             outcome = max(verdict.outcome, Outcome.UNKNOWN, key=lambda each: each.severity)
             yield replace(verdict, reason=reason, outcome=outcome)
         elif operator.change is not None:

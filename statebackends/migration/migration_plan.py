@@ -397,7 +397,7 @@ def plan_migration(
     return [OperatorMigration(of(operator), knowledge, change) for operator in savepoint.operators]
 
 
-def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
+def expect_names(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
     """Raise OptionError if a name in an option is neither a state nor an operator."""
     refs = [ref for operator in plans for ref in operator.refs]
     for name in names:

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions, list_array, struct_
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.python_types import BINARY, PickledCoder
-from pyspark_savepoint.statebackends.python.python_state import PythonState, encode_keys, python_states, shown_name
+from pyspark_savepoint.statebackends.python.python_state import PythonState, encode_keys, job_name_of, python_states
 from pyspark_savepoint.statebackends.python.resolve import PythonKey, python_key, resolve
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
@@ -41,7 +41,7 @@ class PythonRows:
         cls, opened: OpenOperator, request: TableRequest, schema: pa.Schema, key_column: str, namespaced: bool
     ) -> PythonRows:
         """Return the conversion to the states of an operator that is there; other columns stay as they are."""
-        shapes = {shown_name(name): name for name in python_states(opened)}
+        shapes = {job_name_of(name): name for name in python_states(opened)}
         columns = [name for name in schema.names if name in shapes and name != key_column]
         operator = resolve(opened, request, namespaced, [shapes[name] for name in columns])
         states = {}

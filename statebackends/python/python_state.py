@@ -78,7 +78,7 @@ def is_python_operator(opened: OpenOperator) -> bool:
     return bool(opened.keyed.headers) and bool(python_states(opened))
 
 
-def shown_name(name: str) -> str:
+def job_name_of(name: str) -> str:
     """Return the name that the job gave to a state.
 
     >>> shown_name("python-state-total"), shown_name("total")
@@ -89,7 +89,7 @@ def shown_name(name: str) -> str:
 
 def name_of(meta: StateMetaInfoSnapshot) -> str:
     """Return the name under which tables show a state: of PyFlink's, the one that the job gave."""
-    return shown_name(meta.name) if is_python(meta) else meta.name
+    return job_name_of(meta.name) if is_python(meta) else meta.name
 
 
 def names(meta: StateMetaInfoSnapshot) -> set[str]:
@@ -146,7 +146,7 @@ class PythonState:
     @property
     def shown(self) -> str:
         """Return the name that the job gave."""
-        return shown_name(self.name)
+        return job_name_of(self.name)
 
     @property
     def flink_type(self) -> str:
@@ -340,7 +340,7 @@ def decode_keys(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array([_converted(read_pickle(data, row)) for row, data in enumerate(column.to_pylist())], kind)
 
 
-def shown_keys(column: pa.Array) -> pa.Array:
+def display_keys(column: pa.Array) -> pa.Array:
     """Return some keys as tables show them; a column that is not of pickles, or of several types, is unchanged."""
     if not pa.types.is_binary(column.type):
         return column

@@ -23,9 +23,9 @@ from pyspark_savepoint.statebackends.python.python_state import (
     PythonState,
     decode_keys,
     flat_entries,
+    job_name_of,
     lengths,
     python_states,
-    shown_name,
 )
 from pyspark_savepoint.statebackends.python.resolve import (
     PythonKey,
@@ -68,11 +68,11 @@ def python_keyed_table(opened: OpenOperator, request: TableRequest, namespaced: 
     names = [name for name in inner.spec.states if name in python_states(opened)]
     operator = resolve(opened, request, namespaced, [name for name in names if name not in below.raw])
     columns = column_names(inner.spec.states, namespaced)
-    shown = [shown_name(name) for name in inner.spec.states]
+    shown = [job_name_of(name) for name in inner.spec.states]
     if len(set(shown)) < len(shown):
         raise OptionError("a state of PyFlink and another state of the operator have one name", found=", ".join(shown))
     titles = column_names(shown, namespaced)
-    states = {columns[name]: (titles[shown_name(name)], operator.states.get(name)) for name in inner.spec.states}
+    states = {columns[name]: (titles[job_name_of(name)], operator.states.get(name)) for name in inner.spec.states}
     table = PythonTable(inner, request, operator, states, namespaced)
     return PythonFlatTable(table, request) if request.flatten else table
 
@@ -364,7 +364,7 @@ class PythonDifferences:
                 if table is not None and shown in table.schema.names:
                     types[below + suffix] = table.schema.field(shown).type
         fields = [
-            field.with_name(_shown(field.name, sides)).with_type(types.get(field.name, field.type))
+            field.with_name(_user_name(field.name, sides)).with_type(types.get(field.name, field.type))
             for field in inner.schema
         ]
         return cls(inner, sides, pa.schema(fields), tuple(inner.schema.names))
@@ -416,7 +416,7 @@ class DifferencesPartition:
         if name == KEY:
             return next(side for side in self.sides if side is not None).key_values(column)
         if name == CHANGED_STATES:
-            names = pa.array([shown_name(state_name) for state_name in column.flatten().to_pylist()], pa.string())
+            names = pa.array([job_name_of(state_name) for state_name in column.flatten().to_pylist()], pa.string())
             return pa.ListArray.from_arrays(column.offsets, names)
         for suffix, side in zip(SUFFIXES, self.sides, strict=True):
             below = name.removesuffix(suffix)
@@ -426,7 +426,7 @@ class DifferencesPartition:
         return column
 
 
-def _shown(name: str, sides: Sides) -> str:
+def _user_name(name: str, sides: Sides) -> str:
     for suffix in SUFFIXES:
         below = name.removesuffix(suffix)
         for side in sides:

@@ -39,10 +39,10 @@ from pyspark_savepoint.statebackends.python.python_state import (
     PickledKeys,
     PythonState,
     cursors,
+    job_name_of,
     lengths,
     python_metas,
     python_states,
-    shown_name,
     unwrapped,
 )
 from pyspark_savepoint.statebackends.requests.request import TableRequest
@@ -224,7 +224,7 @@ class PythonOperator:
 
 def registered_names(opened: OpenOperator, names: Iterable[str]) -> tuple[str, ...]:
     """Return the registered names of states, given as the job named them or as they are registered."""
-    known = {shown_name(name): name for name in python_states(opened)}
+    known = {job_name_of(name): name for name in python_states(opened)}
     return tuple(known.get(name, name) for name in names)
 
 
@@ -238,7 +238,7 @@ def resolve(opened: OpenOperator, request: TableRequest, namespaced: bool, names
     for name, (registered, ttl) in metas.items():
         states[name], suggestion = _state(name, registered, ttl, declared.get(name), evidence)
         if suggestion:
-            unknown.append(f"{_quoted(shown_name(name))} {suggestion}")
+            unknown.append(f"{_quoted(job_name_of(name))} {suggestion}")
     key = python_key(opened, request)
     return PythonOperator(states, key, (_warning(unknown),) if unknown else ())
 
@@ -257,9 +257,9 @@ def python_key(opened: OpenOperator, request: TableRequest) -> PythonKey | None:
 
 def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator:
     """Return the types of all states for a listing: of an operator with much state, values are not read."""
-    known = {shown_name(name): name for name in python_states(opened)}
+    known = {job_name_of(name): name for name in python_states(opened)}
     said = parse_python_types(request.py_types or "")
-    texts = ";".join(f"{_quoted(name)} {typed.text}" for name, typed in said.items() if shown_name(name) in known)
+    texts = ";".join(f"{_quoted(name)} {typed.text}" for name, typed in said.items() if job_name_of(name) in known)
     request = replace(request, py_types=texts, raw=(), undecodable="binary")
     if opened.operator.state_size <= MAX_LISTED:
         shapes = {name: is_namespaced(opened.keyed.metas()[name, False][0]) for name in known.values()}
@@ -281,15 +281,15 @@ def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator
 def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, DeclaredState]:
     """Return the types of ``pyTypes``, by registered name; raise an error for a state that does not exist."""
     said = parse_python_types(request.py_types or "")
-    known = {shown_name(name): name for name in python_states(opened)}
+    known = {job_name_of(name): name for name in python_states(opened)}
     for name in said:
-        if shown_name(name) not in known:
+        if job_name_of(name) not in known:
             raise StateNotFoundError(
                 f"option 'pyTypes' names {name!r}, which is not a state of PyFlink of the operator",
                 operator=opened.operator.label,
                 remedy=did_you_mean(name, known),
             )
-    return {known[shown_name(name)]: declared for name, declared in said.items()}
+    return {known[job_name_of(name)]: declared for name, declared in said.items()}
 
 
 def _needs_evidence(said: DeclaredState | None, registered: str) -> bool:
@@ -385,8 +385,8 @@ def _map_state(name: str, ttl: bool, said: DeclaredState | None, found: Found) -
         return PythonState(name, "MAP", said.type.value, said.type.key, ttl), ""
     if said is not None:
         raise StateNotFoundError(
-            f"option 'pyTypes' gives map state {shown_name(name)!r} a type that is not a map",
-            expected=f"{shown_name(name)} MAP<K, V>",
+            f"option 'pyTypes' gives map state {job_name_of(name)!r} a type that is not a map",
+            expected=f"{job_name_of(name)} MAP<K, V>",
             found=said.type.flink_type,
         )
     values, keys = (evidence.proved for evidence in found[name])

@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.redaction import elide
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 #: How many keys a text names, and the length of each.
-MAX_NAMED, MAX_KEY = 5, 60
+MAX_LISTED, MAX_KEY = 5, 60
 
 
 def absent(keys: Sequence[Any], kind: pa.DataType, batches: Iterable[pa.RecordBatch]) -> list[Any]:
@@ -37,4 +37,4 @@ def named(keys: Sequence[Any]) -> str:
     >>> named([1, 2, 3, 4, 5, 6, 7])
     '1, 2, 3, 4, 5, ...'
     """
-    return ", ".join([*(elide(str(key), MAX_KEY) for key in keys[:MAX_NAMED]), *(["..."] * (len(keys) > MAX_NAMED))])
+    return ", ".join([*(elide(str(key), MAX_KEY) for key in keys[:MAX_LISTED]), *(["..."] * (len(keys) > MAX_LISTED))])

@@ -29,11 +29,11 @@ def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
         f"{where} must be a value of {kind}",
         found=repr(value)[:200],
         expected=str(kind),
-        remedy=f"give {_given_as(kind)}",
+        remedy=f"give {_json_form(kind)}",
     )
 
 
-def _given_as(kind: pa.DataType) -> str:
+def _json_form(kind: pa.DataType) -> str:
     """Return how a value of a type is given."""
     types = pa.types
     given = (

@@ -171,7 +171,7 @@ class KeyCodec:
         return text
 
 
-def shown_key(serializer: TypeSerializer | None, composite: bytes, state: str) -> str:
+def key_text(serializer: TypeSerializer | None, composite: bytes, state: str) -> str:
     """Return the key of an entry of a state as text for errors: its composite key begins with it, a timer's after 8."""
     if serializer is None:
         return f"key of bytes {composite.hex()}"

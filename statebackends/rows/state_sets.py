@@ -74,7 +74,7 @@ SETS = (
     StateSet(PATTERNS, "watermark-callbacks", "partial matches refer to events that are not there, and queued events "
              "wait for timers"),
 )  # fmt: skip
-NOT_NAMED = "the timers of sessions find no contents, and nothing is emitted"
+UNNAMED_SESSIONS = "the timers of sessions find no contents, and nothing is emitted"
 #: States with the windows of an operator that its timers fire.
 FIRED = (*WINDOW_CONTENTS, "window_rank", *JOINED)
 
@@ -128,7 +128,7 @@ class Registered:
         sessions = {contents: SESSIONS_OF[contents] for contents in WINDOW_CONTENTS if contents in self.windowed}
         for contents, name in sessions.items():
             if before is not None and name in before.states and name not in self.states:
-                found.append(Half((contents,), (name,), NOT_NAMED))
+                found.append(Half((contents,), (name,), UNNAMED_SESSIONS))
         return found
 
     def _halves(self) -> Iterator[Half]:
@@ -183,7 +183,8 @@ def refuse_unnamed_sessions(
         merges = name in known or (state.name == plain and descriptor.namespace_column == STATE_WINDOW)
         if merges and name not in now.states:
             raise OptionError(
-                f"the operator would lose in silence what it holds: {Half((plain,), (SESSIONS_OF[plain],), NOT_NAMED)}",
+                "the operator would lose in silence what it holds: "
+                f"{Half((plain,), (SESSIONS_OF[plain],), UNNAMED_SESSIONS)}",
                 operator=operator,
                 remedy=f"write table 'keyed_state' with column {SESSIONS_OF[plain]!r} before: it has the state window "
                 "of each session; Savepoint.with_window_state writes both",

@@ -324,11 +324,11 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
             state=name,
             remedy=f"{remedy}, choose other states (option 'state'), or option('undecodable', 'binary')",
         )
-    shown = "it is BINARY" if column.is_bytes else _shown(column)
+    shown = "it is BINARY" if column.is_bytes else _open_ended_note(column)
     return f"{what}, which only the job's own serializer can decode: {shown}. To do: {remedy}."
 
 
-def _shown(column: StateColumn) -> str:
+def _open_ended_note(column: StateColumn) -> str:
     """Return which fields of values that are open-ended are bytes or NULL, and why."""
     cut = cut_of(column.units[-1])
     if not cut.binary:

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.tables.keys import check_key_groups
 
 #: Errors of valid values that no column can hold or only the user's code can read.
-NOT_SHOWN = (UndecodableStateError, UnsupportedStateError, ValueRangeError)
+UNREADABLE = (UndecodableStateError, UnsupportedStateError, ValueRangeError)
 #: Runs of fewer entries may be in order by chance.
 MIN_SORTED = 16
 #: A run counts as sorted with fewer than one descent per this many entries; random order has one per two entries.
@@ -98,7 +98,7 @@ class EntryChecks:
                 column.decode_list(block, start, end)
             else:
                 column.decode_values(block, start, end)
-        except NOT_SHOWN as error:
+        except UNREADABLE as error:
             tally.notes[f"values are not decoded: {error.message}"] = None
 
     def _timers(self, block: KeyedBlock, meta: StateMetaInfoSnapshot, entries: Longs, tally: Tally) -> None:
@@ -178,7 +178,7 @@ class TimerChecks:
         namespace = at.at(at.position.copy(), at.end - behind)
         try:
             skip_rows(queue.key, namespace)
-        except NOT_SHOWN:
+        except UNREADABLE:
             tally.notes[f"timers whose keys are {queue.key.flink_type}: only the user's code can read them"] = None
             return
         keys = at.at(at.position, namespace.position.copy())
@@ -201,7 +201,7 @@ def check_complete(serializer: TypeSerializer, at: Cursors, what: str, tally: Ta
     again = at.at(at.position.copy(), at.end)
     try:
         serializer.decode(again)
-    except NOT_SHOWN as error:
+    except UNREADABLE as error:
         tally.notes[f"{what} are not decoded: {error.message}"] = None
         again = at.at(at.position.copy(), at.end)
         skip_rows(serializer, again)

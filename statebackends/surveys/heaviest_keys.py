@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, shown_keys, unwrapped
+from pyspark_savepoint.statebackends.python.python_state import display_keys, is_python, name_of, unwrapped
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.rows.json_values import to_json
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,
     entry_counts,
     keyed_parts,
-    wanted_states,
+    requested_states,
 )
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 
@@ -114,7 +114,7 @@ class HeaviestKeys:
         """Yield the ``top`` heaviest rows of every state of each file."""
 
         def selected(stream: KeyedStream) -> set[int]:
-            return {i for i in wanted_states(stream, request) if is_key_value(stream.header.states[i])}
+            return {i for i in requested_states(stream, request) if is_key_value(stream.header.states[i])}
 
         for stream, wanted in self.split.streams(request.decode, selected):
             header = stream.header
@@ -194,7 +194,7 @@ def _texts(
             column = serializer.decode(at)
             at.expect_end()
             if is_python and unwrapped(serializer) is not None:
-                column = shown_keys(column.field(0))
+                column = display_keys(column.field(0))
             return [json.dumps(to_json(value), ensure_ascii=False) for value in column.to_pylist()]
         except ValueRangeError:
             pass  # a time beyond Spark's microseconds, for example

@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource
 from pyspark_savepoint.statebackends.sources.lost_state import LostState
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import EntryChecks, Tally
-from pyspark_savepoint.statebackends.surveys.sizes import wanted_states
+from pyspark_savepoint.statebackends.surveys.sizes import requested_states
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed
 from pyspark_savepoint.statebackends.surveys.verification import Errors, Walk
 from pyspark_savepoint.statebackends.tables.keys import exact_options
@@ -230,7 +230,7 @@ class _Search:
         errors, groups = _Every(), tuple(source.key_group_range)
         try:
             with left.open(options) as stream:
-                states = wanted_states(stream, self.request)
+                states = requested_states(stream, self.request)
                 tallies = {state: Tally() for state in states}
                 checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
                 Walk(stream, checks, self.request.block_bytes, errors).walk(groups, set(states), tallies)

@@ -77,7 +77,7 @@ def keyed_parts(
             yield KeyedSizes(surveyed, KeyedSplit(mine, key_groups), raw)
 
 
-def wanted_states(stream: KeyedStream, request: TableRequest) -> set[int]:
+def requested_states(stream: KeyedStream, request: TableRequest) -> set[int]:
     """Return the states of a file that a request names, or all."""
     wanted = request.states
     return {i for i, meta in enumerate(stream.header.states) if wanted is None or names(meta) & set(wanted)}
@@ -171,7 +171,7 @@ class KeyedSizes:
             for source in self.split.sources:
                 with source.open(options) as stream:
                     if stream.header is not header:
-                        header, wanted = stream.header, wanted_states(stream, request)
+                        header, wanted = stream.header, requested_states(stream, request)
                         described = [describe(meta) for meta in header.states]
                     if wanted:
                         _add_stream(stream, key_groups, wanted, described, sums, request)

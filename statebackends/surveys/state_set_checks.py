@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.python.python_state import is_python_operator
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, WINDOW_COLUMN, WINDOW_CONTENTS
-from pyspark_savepoint.statebackends.rows.state_sets import NOT_NAMED, SESSIONS_OF, Half, Registered
+from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF, UNNAMED_SESSIONS, Half, Registered
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, table_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.survey import Row, Surveyed, SurveyPart
@@ -118,13 +118,13 @@ class WindowCheck:
         except SavepointError:
             return  # an error that the check of the entries shows
         if not self.merges and overlap(windows):
-            half = Half((self.contents,), (SESSIONS_OF[self.contents],), NOT_NAMED)
+            half = Half((self.contents,), (SESSIONS_OF[self.contents],), UNNAMED_SESSIONS)
             note = f"windows of different lengths overlap, as sessions do; {half}"
             yield self.operator.row(
                 table="window_state", state=self.contents, kind=self.kind, status=WARNING, note=note
             )
         if lost:
-            note = f"no session of {SESSIONS_OF[self.contents]!r} has the window of {lost} of them: {NOT_NAMED}"
+            note = f"no session of {SESSIONS_OF[self.contents]!r} has the window of {lost} of them: {UNNAMED_SESSIONS}"
             what = {"table": "window_state", "state": self.contents, "kind": self.kind}
             yield self.operator.row(**what, status=WARNING, entries=lost, note=note)
 

@@ -119,7 +119,7 @@ class SurveyTable:
         savepoint = opened(request)
         request = request.of_version(savepoint.metadata.version)
         operators = savepoint.operators
-        if is_named(request):
+        if names_one_operator(request):
             names = {"uid": request.uid, "uid_hash": request.uid_hash, "name": request.operator_name}
             operators = (savepoint.operator(**names),)
         request.check_key_groups(max((operator.max_parallelism for operator in operators), default=MAX_PARALLELISM))
@@ -144,7 +144,7 @@ class SurveyTable:
             state_size = operator.state_size
             count = min(operator.max_parallelism, -(-max(1, state_size) // share))
             # To plan and pickle the parts of an operator takes as long as to read small state.
-            whole = count == 1 and not is_named(self.request)
+            whole = count == 1 and not names_one_operator(self.request)
             parts = (
                 [operator.operator_id] if whole else parts_of(self.plan, self.savepoint, operator, self.request, count)
             )
@@ -162,7 +162,7 @@ class SurveyTable:
 
 def _without_rows(request: TableRequest, operators: Sequence[OperatorState]) -> tuple[str, ...]:
     """Return a warning if there is nothing of which a table has rows: no state, or no keys."""
-    who = f"operator {operators[0].label}" if is_named(request) else "the snapshot"
+    who = f"operator {operators[0].label}" if names_one_operator(request) else "the snapshot"
     subtasks = [subtask for operator in operators for subtask in operator.subtasks.values()]
     if request.table in OF_KEYS and not any(subtask.managed_keyed_state for subtask in subtasks):
         return (f"{who} has no keyed state, so no rows are shown: they are about keys",)
@@ -179,7 +179,7 @@ def parts_of(
     try:
         return plan(savepoint, operator, request, count)
     except SavepointError as error:
-        if is_named(request):
+        if names_one_operator(request):
             raise
         surveyed = Surveyed.of(operator)
         return [(surveyed, Refused(surveyed, str(error)))]
@@ -192,7 +192,7 @@ def opened(request: TableRequest) -> Snapshot:
     )
 
 
-def is_named(request: TableRequest) -> bool:
+def names_one_operator(request: TableRequest) -> bool:
     """Return whether the request names one operator."""
     return any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
 
@@ -237,7 +237,7 @@ class SurveyPartition:
         try:
             return list(part.rows(self.request))
         except SavepointError as error:
-            if is_named(self.request):
+            if names_one_operator(self.request):
                 raise
             return [operator.row(note=str(error))]
 

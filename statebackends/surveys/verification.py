@@ -53,13 +53,13 @@ from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import (
-    NOT_SHOWN,
     TIMESTAMP_BYTES,
+    UNREADABLE,
     EntryChecks,
     Tally,
     TimerChecks,
 )
-from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, wanted_states
+from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, requested_states
 from pyspark_savepoint.statebackends.surveys.state_set_checks import plan_state_sets
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.keys import exact_options
@@ -131,7 +131,7 @@ def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest, 
 
 
 #: Tallies by state id.
-Found = dict[int, Tally]
+Tallies = dict[int, Tally]
 
 
 @dataclass(slots=True)
@@ -180,12 +180,12 @@ class KeyedVerification:
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = tuple(groups)
             errors = Errors()
-            tallies: Found = {}
+            tallies: Tallies = {}
             metas: Sequence[StateMetaInfoSnapshot] = ()
             try:
                 with self.source.open(options) as stream:
                     metas = stream.header.states
-                    for state in sorted(wanted_states(stream, request)):
+                    for state in sorted(requested_states(stream, request)):
                         tallies[state] = Tally()
                     checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
                     Walk(stream, checks, request.block_bytes, errors).walk(mine, set(tallies), tallies)
@@ -219,9 +219,9 @@ class Walk:
     block_bytes: int
     errors: Errors
 
-    def walk(self, key_groups: tuple[int, ...], states: set[int], found: Found) -> None:
+    def walk(self, key_groups: tuple[int, ...], states: set[int], found: Tallies) -> None:
         """Add the entries of some states in some key groups."""
-        here: Found = {}
+        here: Tallies = {}
         try:
             for block in self.stream.blocks(set(key_groups), states, False, self.block_bytes):
                 for state, entries in block.entries_by_state(states):
@@ -244,7 +244,7 @@ class Walk:
             found[state].add(tally)
 
     def _hidden(
-        self, key_groups: tuple[int, ...], states: set[int], found: Found, error: UndecodableStateError
+        self, key_groups: tuple[int, ...], states: set[int], found: Tallies, error: UndecodableStateError
     ) -> None:
         """Check the states that can be read although one cannot; note the others."""
         if error.readable is not None or len(states) == 1:
@@ -361,7 +361,7 @@ class OperatorStateVerification:
             tally.notes[f"values of {part.flink_type}: only the user's code can read them"] = None
         try:
             tally.entries = self._count(stream, meta, name, offsets, request, raw=bool(opaque))
-        except NOT_SHOWN as error:
+        except UNREADABLE as error:
             tally.notes[f"values are not decoded: {error.message}"] = None
             if not opaque:
                 tally.entries = self._count(stream, meta, name, offsets, request, raw=True)

@@ -325,7 +325,7 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
 
     Raise OptionError if there are none, or keys of their types never fit the operator's.
     """
-    columns = _named_columns(serializer, given, operator)
+    columns = _key_columns(serializer, given, operator)
     if not serializer.opaque_parts():
         fields = [given.field(name) for name in columns]
         kind, name = (fields[0].type, columns[0]) if len(fields) == 1 else (pa.struct(fields), KEY_COLUMN)
@@ -336,7 +336,7 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
     return columns
 
 
-def _named_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
+def _key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
     if KEY_COLUMN in given.names:
         return (KEY_COLUMN,)
     if len(given) == 1:

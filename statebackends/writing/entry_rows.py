@@ -23,9 +23,9 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
-from pyspark_savepoint.statebackends.rows.key_codec import shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import key_text
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
-from pyspark_savepoint.statebackends.writing.new_keys import HELD, OLD, held_name
+from pyspark_savepoint.statebackends.writing.new_keys import INTERNAL_ENTRIES, OLD, internal_name
 
 MAP_KEY, MAP_VALUE, ROW = "map_key", "map_value", "value"
 
@@ -66,12 +66,12 @@ class EntryRows:
     def schema(self) -> pa.Schema:
         """The columns of the batches that it yields."""
         rows = [pa.field(name, part.arrow_type(self.options)) for name, part in self._parts.items()]
-        return pa.schema([*HELD, pa.field(OLD, self.key), *rows])
+        return pa.schema([*INTERNAL_ENTRIES, pa.field(OLD, self.key), *rows])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows."""
         for whole in batches:
-            own = np.asarray(whole.column(held_name(STATE)), np.int32) == self.number
+            own = np.asarray(whole.column(internal_name(STATE)), np.int32) == self.number
             batch = whole if own.all() else whole.filter(pa.array(own))
             if len(batch):
                 try:
@@ -84,11 +84,11 @@ class EntryRows:
         (*keys, value) = self._parts.values()
         columns = []
         if keys:
-            buffer, start, end = spans_of(batch.column(held_name(KEY)))
-            offsets, _ = binary_parts(batch.column(held_name("serialized_key")))
+            buffer, start, end = spans_of(batch.column(internal_name(KEY)))
+            offsets, _ = binary_parts(batch.column(internal_name("serialized_key")))
             user = start + np.diff(offsets) + constant_width(self.meta.namespace_serializer)
             columns.append(self._decoded(keys[0], buffer, user, end))
-        buffer, start, end = spans_of(batch.column(held_name(VALUE)))
+        buffer, start, end = spans_of(batch.column(internal_name(VALUE)))
         columns.append(self._decoded(Flagged(value) if keys else value, buffer, start, end))
         return columns
 
@@ -113,12 +113,12 @@ class NoOtherEntries:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield nothing."""
         for batch in batches:
-            states = np.asarray(batch.column(held_name(STATE)), np.int32)
+            states = np.asarray(batch.column(internal_name(STATE)), np.int32)
             others = np.flatnonzero(~np.isin(states, list(self.numbers)))
             if len(others):
                 row = int(others[0])
                 name = self.states[int(states[row])].name
-                key = shown_key(self.old, batch.column(held_name("serialized_key"))[row].as_py(), "")
+                key = key_text(self.old, batch.column(internal_name("serialized_key"))[row].as_py(), "")
                 raise ValueRangeError(
                     "nothing says which key an entry gets",
                     operator=self.label,

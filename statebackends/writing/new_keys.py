@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
     is_timer,
     length_column,
 )
-from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, key_text
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
@@ -50,16 +50,16 @@ OLD, NEW = "key", "new_key"
 NEW_BYTES, NEW_GROUP = "__savepoint_new_key", "__savepoint_new_key_group"
 #: Columns of entries beside those of the user.
 _INTERNAL = "__savepoint_"
-HELD = pa.schema([field.with_name(_INTERNAL + field.name) for field in KEYED_ENTRIES])
+INTERNAL_ENTRIES = pa.schema([field.with_name(_INTERNAL + field.name) for field in KEYED_ENTRIES])
 #: Entries with the bytes of their new keys.
-MOVING = pa.schema([*HELD, pa.field(NEW_BYTES, pa.binary()), pa.field(NEW_GROUP, pa.int32())])
+MOVING = pa.schema([*INTERNAL_ENTRIES, pa.field(NEW_BYTES, pa.binary()), pa.field(NEW_GROUP, pa.int32())])
 #: A new key in its key group, and the old one.
 PAIRS = pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(NEW_BYTES, pa.binary()), pa.field(OLD, pa.binary())])
 #: Two old keys that become one.
 BOTH = pa.schema([pa.field(name, pa.binary()) for name in ("one", "other", "both")])
 
 
-def held_name(name: str) -> str:
+def internal_name(name: str) -> str:
     """Return the name that a column of entries has beside those of a user."""
     return _INTERNAL + name
 
@@ -74,13 +74,13 @@ class KeyDecoder:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the batches that it yields."""
-        return pa.schema([*HELD, pa.field(OLD, self.serializer.arrow_type(self.options))])
+        return pa.schema([*INTERNAL_ENTRIES, pa.field(OLD, self.serializer.arrow_type(self.options))])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries with their keys."""
         for batch in batches:
             keys = self.decoded(batch.column(SERIALIZED_KEY))
-            yield pa.RecordBatch.from_arrays([*_held(batch), keys], schema=self.schema)
+            yield pa.RecordBatch.from_arrays([*_entry_columns(batch), keys], schema=self.schema)
 
     def decoded(self, keys: pa.Array) -> pa.Array:
         """Return keys by their bytes."""
@@ -98,10 +98,10 @@ class HeldEntries:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries."""
         for batch in batches:
-            yield pa.RecordBatch.from_arrays(_held(batch), schema=HELD)
+            yield pa.RecordBatch.from_arrays(_entry_columns(batch), schema=INTERNAL_ENTRIES)
 
 
-def _held(batch: pa.RecordBatch) -> list[pa.Array]:
+def _entry_columns(batch: pa.RecordBatch) -> list[pa.Array]:
     return [batch.column(name) for name in KEYED_ENTRIES.names]
 
 
@@ -127,8 +127,8 @@ class NewKeyEncoder:
                 "a key cannot become a key of the new type" if len(column) else "keys cannot be of the new type",
                 operator=self.label,
                 key=f"{old[row].as_py()!r:.200}" if len(old) else None,
-                expected=_said(error, "expected") or self.key.key_serializer.flink_type,
-                found=_said(error, "found") or str(error),
+                expected=_fact(error, "expected") or self.key.key_serializer.flink_type,
+                found=_fact(error, "found") or str(error),
                 remedy="remove the key first (remove_keys), give another type, or say what it becomes: rows with "
                 f"columns {OLD!r} and {NEW!r}",
             ) from None
@@ -158,7 +158,7 @@ class NewKeyEncoder:
         return [serialized(self.key.key_serializer, keys), groups]
 
 
-def _said(error: Exception, fact: str) -> str | None:
+def _fact(error: Exception, fact: str) -> str | None:
     value = error.facts.get(fact) if isinstance(error, SavepointError) else None
     return None if value is None else str(value)
 
@@ -177,7 +177,9 @@ class NewKeys:
         for batch in batches:
             given = batch.column(NEW if NEW in batch.schema.names else OLD)
             new = self.encoder.encoded(given, batch.column(OLD))
-            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in HELD.names), *new], schema=MOVING)
+            yield pa.RecordBatch.from_arrays(
+                [*(batch.column(name) for name in INTERNAL_ENTRIES.names), *new], schema=MOVING
+            )
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class PairEncoder:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the batches that it yields."""
-        return pa.schema([HELD.field(_INTERNAL + SERIALIZED_KEY), *list(MOVING)[-2:]])
+        return pa.schema([INTERNAL_ENTRIES.field(_INTERNAL + SERIALIZED_KEY), *list(MOVING)[-2:]])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the pairs."""
@@ -218,10 +220,10 @@ class FoundKeys:
                 raise ValueRangeError(
                     "the rows do not say what a key of the operator becomes",
                     operator=self.label,
-                    found=shown_key(self.old, key, ""),
+                    found=key_text(self.old, key, ""),
                     remedy="give a row for each key, since the keys get another type; or remove the key first",
                 )
-            columns = {name: batch.column(name) for name in HELD.names}  # a join may have moved them
+            columns = {name: batch.column(name) for name in INTERNAL_ENTRIES.names}  # a join may have moved them
             columns[NEW_BYTES] = pc.coalesce(new, old)
             columns[NEW_GROUP] = pc.coalesce(group, columns[_INTERNAL + KEY_GROUP])
             yield pa.RecordBatch.from_arrays(list(columns.values()), schema=MOVING)

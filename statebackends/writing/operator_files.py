@@ -216,7 +216,7 @@ def _write_subtask(
         file.abort()
     handle = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
     if rest is not None and rest.names:
-        handle = _with_kept(plan, subtask, handle, rest)
+        handle = _with_existing_states(plan, subtask, handle, rest)
     _read_back(plan, handle)
     return handle
 
@@ -243,7 +243,7 @@ def _write_state(
     return writer.finish()
 
 
-def _with_kept(
+def _with_existing_states(
     plan: WritePlan, subtask: int, written: OperatorStreamStateHandle, kept: OperatorPart
 ) -> OperatorStreamStateHandle:
     """Combine new and kept states in one file, and delete the file of the new state alone."""

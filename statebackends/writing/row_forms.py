@@ -48,7 +48,7 @@ from pyspark_savepoint.statebackends.rows.descriptors import (
     StateDescriptor,
 )
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
-from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, refuse_null, shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, key_text, refuse_null
 from pyspark_savepoint.statebackends.rows.sorting import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.rows.state_entries import (
     KeySpans,
@@ -200,7 +200,7 @@ class EntrySink:
             operator=self.operator,
             state=state,
             expected="every composite key of a state once",
-            found=f"{shown_key(self.key, key[2:], state)} again, in key group {batch.key_group[row]}",
+            found=f"{key_text(self.key, key[2:], state)} again, in key group {batch.key_group[row]}",
             remedy=DUPLICATE,
         )
 

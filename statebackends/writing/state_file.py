@@ -43,7 +43,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, Open
 from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
 from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
-from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, shown_key
+from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, key_text
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
@@ -332,7 +332,7 @@ class _Merge:
         key = marks.keys[marks.key_start[row] : marks.key_end[row]].tobytes()
         meta = self.plan.header().states[state]
         what = "key" if meta.namespace_serializer == NO_NAMESPACE else "key and window"
-        text = shown_key(self.plan.header().key_serializer, key, meta.name)
+        text = key_text(self.plan.header().key_serializer, key, meta.name)
         raise DuplicateKeyError(
             f"more than one row has the same {what}",
             operator=self.plan.label,
@@ -425,7 +425,7 @@ class _Merge:
     def _refuse(self, chunk: EntryChunk, row: int) -> None:
         composite = chunk.keys[chunk.key_start[row] : chunk.key_end[row]].tobytes()
         state = self.states[int(chunk.state[row])]
-        key = shown_key(self.plan.header().key_serializer, composite, state)
+        key = key_text(self.plan.header().key_serializer, composite, state)
         raise DuplicateKeyError(
             "a state has more than one entry, or timer, of the same key",
             operator=self.plan.label,

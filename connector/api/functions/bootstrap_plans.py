@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyspark_savepoint.engines.function_pickles import Pickled, copy_of
-from pyspark_savepoint.engines.reader_functions import named_errors
+from pyspark_savepoint.engines.reader_functions import with_operator_in_errors
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
@@ -64,7 +64,7 @@ class RecordTask(Pickled):
             output = OperatorStateTask(self.plan, number).run(batches)
         else:
             output = ProcessTask(self.plan, number).run(batches)
-        yield from named_errors(None, output)
+        yield from with_operator_in_errors(None, output)
 
 
 @dataclass(frozen=True)

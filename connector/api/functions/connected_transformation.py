@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 #: The tables that functions yield.
 T = TypeVar("T")
-KEYS, GIVEN, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoint_rows_", "__savepoint_time_"
+KEYS, RECORD, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoint_rows_", "__savepoint_time_"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ConnectedSource:
                     remedy="cast the column, or give both the same key_type (or key_group)",
                 )
         names = tuple(f"{KEYS}{i}" for i in range(len(first.key_columns)))
-        group = None if first.key_group is None else GIVEN
+        group = None if first.key_group is None else RECORD
         return replace(first, key_columns=names, key_group=group), version
 
     def distributed(self, max_parallelism: int) -> tuple[Rows, int]:
@@ -109,7 +109,7 @@ class ConnectedSource:
         ]
         if first.key_group is not None:
             group = given.key_group if isinstance(given, KeyedRecordInput) else None
-            cells.append(Cell(GIVEN, first.rows, (first.key_group,), (group,) if group else None))
+            cells.append(Cell(RECORD, first.rows, (first.key_group,), (group,) if group else None))
         every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
         if self.broadcast is not None:
             every.append((BROADCAST, self.broadcast))

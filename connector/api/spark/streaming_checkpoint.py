@@ -26,8 +26,8 @@ from pyspark_savepoint.api.spark.streaming_log import (
     AGGREGATION,
     GROUP_STATE,
     JOIN,
-    LEFT,
     OFFSETS,
+    UNSUPPORTED_OPERATORS,
     WITHIN_WATERMARK,
     StreamingOperator,
     StreamingState,
@@ -72,7 +72,7 @@ BUFFERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 AggregateName = Literal["sum", "count", "avg", "min", "max", "first", "last"]
-KEY, WINDOW, SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "state"
+KEY, WINDOW, LAST_SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "state"
 SIDES = ("left", "right")
 #: Columns of a table of timers beside those of the key; timers of windows have the namespace before them.
 OF_TIMERS, NAMESPACE = ("timestamp", "domain", "service"), "namespace"
@@ -177,7 +177,7 @@ class StreamingCheckpoint:
         elif stateful.name == WITHIN_WATERMARK:
             columns = [F.expr(EXPIRES_MILLIS).alias(_free(EXPIRES, keys))]
         else:
-            columns = [F.lit(True).alias(_free(SEEN, keys))]
+            columns = [F.lit(True).alias(_free(LAST_SEEN, keys))]
         return frame.select(*keys.values(), *columns)
 
     def window_state(
@@ -288,7 +288,9 @@ class StreamingCheckpoint:
         for operator in self.operators:
             where = f"operator {operator}"
             if not operator.is_carried:
-                sentences.append(f"{where}: {LEFT.get(operator.name, 'Spark does not document its state')}")
+                sentences.append(
+                    f"{where}: {UNSUPPORTED_OPERATORS.get(operator.name, 'Spark does not document its state')}"
+                )
                 continue
             if operator.name == AGGREGATION:
                 sentences += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
@@ -383,7 +385,7 @@ class StreamingCheckpoint:
                 "the state of this operator cannot be carried over",
                 path=self.path,
                 operator=str(stateful),
-                found=LEFT.get(stateful.name, "an operator whose state Spark does not document"),
+                found=UNSUPPORTED_OPERATORS.get(stateful.name, "an operator whose state Spark does not document"),
                 remedy="let the Flink job build it anew: start its source early enough",
             )
         return stateful

@@ -43,7 +43,7 @@ GROUP_STATE = ("applyInPandasWithState", "flatMapGroupsWithState")
 #: Arbitrary state with variables and timers begins with it: of Python and of Scala.
 VARIABLES = "transformWithState"
 #: Operators whose state Flink has not, or only in another form, and why.
-LEFT: Mapping[str, str] = MappingProxyType(
+UNSUPPORTED_OPERATORS: Mapping[str, str] = MappingProxyType(
     {
         "sessionWindowStateStoreSaveExec": "open sessions: Flink keeps them by merged windows of its own",
         "globalLimit": "the number of rows that passed a limit: Flink has no limit of a stream",

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.api.spark.savepoint import Savepoint
-from pyspark_savepoint.engines.face import named_in, path_of
+from pyspark_savepoint.engines.face import operator_option, path_of
 from pyspark_savepoint.engines.spark.distribution import quoted
 from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
@@ -215,7 +215,7 @@ def _options_by_table(
 
 def _tables(sp: Savepoint, uid: OperatorRef) -> dict[str, set[str]]:
     """Return the tables that an operator has, each with its states and columns of keys."""
-    operator = named_in(sp, uid)["uidHash"]
+    operator = operator_option(sp, uid)["uidHash"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SavepointWarning)  # about operators without uid: this one was found
         rows = LocalSavepoint(path_of(sp), sp.options).states().to_arrow().to_pylist()

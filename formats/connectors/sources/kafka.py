@@ -133,7 +133,7 @@ class KafkaPartition(Struct):
         }
 
 
-def _named(one: KafkaPartition) -> KafkaPartition:
+def _with_topic(one: KafkaPartition) -> KafkaPartition:
     """Return a partition of version 3 with the topic and the number of its split."""
     assert one.split is not None
     return replace(one, topic=one.split.topic, partition=one.split.partition)
@@ -141,7 +141,7 @@ def _named(one: KafkaPartition) -> KafkaPartition:
 
 VERSION_OF_SPLITS = constant(I32, 0, "the version of splits")
 PARTITIONS = by_version(
-    {1: many(of(KafkaPartition)), 3: many(mapped(of(KafkaPartition), _named), behind=VERSION_OF_SPLITS)}
+    {1: many(of(KafkaPartition)), 3: many(mapped(of(KafkaPartition), _with_topic), behind=VERSION_OF_SPLITS)}
 )
 
 

@@ -89,7 +89,7 @@ class LittleEndian(ReadOnly):
 
 
 @dataclass(frozen=True)
-class Known(ReadOnly):
+class CodecValue(ReadOnly):
     """A value that a codec of Flink's encoding makes of its bytes: ``bytes``, ``string``, ``fixed``, ``decimal``."""
 
     part: Part
@@ -170,7 +170,7 @@ class BinaryBlocks(AvroBlocks):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        return (Known(AvroBytes(text=True)), self.item) if self.keyed else (self.item,)
+        return (CodecValue(AvroBytes(text=True)), self.item) if self.keyed else (self.item,)
 
     def layout(self, layout: Layout) -> int:
         return UNKNOWN
@@ -200,7 +200,7 @@ def is_empty(part: Part) -> bool:
     """Return whether values have no bytes."""
     if isinstance(part, BinaryRecord):
         return all(map(is_empty, part.parts))
-    return isinstance(part, AvroNull) or (isinstance(part, Known) and part.size == 0)
+    return isinstance(part, AvroNull) or (isinstance(part, CodecValue) and part.size == 0)
 
 
 def binary(part: Part) -> Part:
@@ -212,9 +212,9 @@ def binary(part: Part) -> Part:
     if isinstance(part, AvroBlocks):
         return BinaryBlocks(binary(part.item), part.keyed)
     if isinstance(part, AvroBytes):
-        return Known(part, part.size)
+        return CodecValue(part, part.size)
     if isinstance(part, AvroDecimal):
-        return Known(part, part.storage.size)
+        return CodecValue(part, part.storage.size)
     if isinstance(part, AvroEnum):
         return Counted(part, INT)
     if isinstance(part, AvroTime):

@@ -249,7 +249,7 @@ of_kind(
 
 
 @dataclass(frozen=True)
-class _Known(DeclaredSerializer):
+class _OneVersionSerializer(DeclaredSerializer):
     """Base class of serializers of which one version of the snapshot is known; others stay unknown."""
 
     snapshot_versions: ClassVar[tuple[int, ...]] = (2,)
@@ -273,7 +273,7 @@ def _write_snapshots(view: DataOutputView, serializers: tuple[TypeSerializer, ..
 
 @register(f"{FLINKX}CollectionSerializerSnapshot")
 @struct_with_dict
-class FlinkxCollectionSerializer(Shaped, _Known):
+class FlinkxCollectionSerializer(Shaped, _OneVersionSerializer):
     """Serializer of FLINKX_LIST<T>, SEQ, VECTOR, SET, ARRAY and mutable ones, which become ARRAY."""
 
     serializer_class: str = part(UTF, "the serializer of a collection")
@@ -308,7 +308,7 @@ MUTABLE_MAP = f"{FLINKX}MutableMapSerializerSnapshot"
 
 @register(f"{FLINKX}MapSerializer$MapSerializerSnapshot")
 @struct_with_dict
-class FlinkxMapSerializer(Shaped, _Known):
+class FlinkxMapSerializer(Shaped, _OneVersionSerializer):
     """Serializer of FLINKX_MAP<K, V>: neither keys nor values have flags."""
 
     nested: tuple[TypeSerializer, ...] = part(snapshots(2))
@@ -344,7 +344,7 @@ class FlinkxMutableMapSerializer(FlinkxMapSerializer):
 
 @register(f"{FLINKX}MappedSerializer$MappedSerializerSnapshot")
 @struct_with_dict
-class FlinkxMappedSerializer(WrappingSerializer, _Known):
+class FlinkxMappedSerializer(WrappingSerializer, _OneVersionSerializer):
     """Serializer of FLINKX_MAPPED<mapper>(T): a class of the job maps its values to T; they are shown as T."""
 
     mapper_class: str = part(UTF, "the mapper of a type")
@@ -361,7 +361,7 @@ class FlinkxMappedSerializer(WrappingSerializer, _Known):
 
 @register(f"{FLINKX}ScalaCaseObjectSerializer$ScalaCaseObjectSerializerSnapshot")
 @struct_with_dict
-class FlinkxCaseObjectSerializer(_Known):
+class FlinkxCaseObjectSerializer(_OneVersionSerializer):
     """Serializer of FLINKX_CASE_OBJECT<cls>: the only object takes no bytes, and is shown as true."""
 
     class_name: str = part(UTF, "the class of a case object")

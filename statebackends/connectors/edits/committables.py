@@ -255,7 +255,7 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
 
 def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
     """Return element and position of each committable that equals one of the rows in all columns of the row."""
-    shown = _shown(connector_state)
+    shown = _committable_rows(connector_state)
     if rows is None:
         return {committable for committable, _ in shown}
     rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
@@ -282,7 +282,7 @@ def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]
     return chosen
 
 
-def _shown(connector_state: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
+def _committable_rows(connector_state: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
     """Return the rows of all committables, each with its element and its position."""
     kind, shown = connector_state.recognition.kind, []
     assert kind is not None

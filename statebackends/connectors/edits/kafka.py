@@ -33,11 +33,11 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Key,
     Row,
     Target,
+    matching_splits,
     moved_from,
     named_in_source,
-    named_splits,
     refuse_repeated,
-    shown,
+    split_text,
     whole,
 )
 
@@ -126,7 +126,7 @@ class KafkaEdits:
         enumerator: KafkaEnumerator = source.enumerator
         known = {self.key(split.value): None for split in source.splits}
         known |= dict.fromkeys(map(self.key, enumerator.partitions))
-        gone = {key for given in keys for key in named_splits(self, given, known)}
+        gone = {key for given in keys for key in matching_splits(self, given, known)}
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         if forget:
             partitions = tuple(one for one in enumerator.partitions if self.key(one) not in gone)
@@ -135,7 +135,7 @@ class KafkaEdits:
                 replace(one, assigned=True) if self.key(one) in gone else one for one in enumerator.partitions
             )
         changed = replace(source, splits=splits, enumerator=replace(enumerator, partitions=partitions))
-        note = f"a job that still subscribes to {', '.join(sorted(map(shown, gone)))} reads it from its beginning"
+        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
         if forget:
             return Edited(changed, (note,))
         return Edited(self._known(changed, gone))
@@ -184,7 +184,9 @@ class KafkaEdits:
             known.add(self.key(split.value))
         missing = [key for key in also if key not in known]
         if missing:
-            raise ValueError(f"the enumerator does not know {shown(missing[0])}, and would read it from its beginning")
+            raise ValueError(
+                f"the enumerator does not know {split_text(missing[0])}, and would read it from its beginning"
+            )
         if not new:
             return source
         extended = replace(enumerator, partitions=(*enumerator.partitions, *new), readers=tuple(readers))
@@ -248,8 +250,8 @@ class ConsumerEdits:
         """Return the partition with its offset moved."""
         following, word = next_offset(value["offset"])
         if following is None:
-            raise ValueError(f"{shown(self.key(value))} is at {word}, so it cannot be moved by {by}")
-        return {**value, "offset": last_offset(moved_from(following, by, clamp, shown(self.key(value))))}
+            raise ValueError(f"{split_text(self.key(value))} is at {word}, so it cannot be moved by {by}")
+        return {**value, "offset": last_offset(moved_from(following, by, clamp, split_text(self.key(value))))}
 
     def changed(self, value: Row, row: Row) -> Row:
         """Return the partition with another offset."""
@@ -285,7 +287,7 @@ class ConsumerEdits:
                 "offset": last_offset("earliest"),
             }
             if self.key(value) in known:
-                raise ValueError(f"{shown(self.key(value))} exists already: with_offsets changes its position")
+                raise ValueError(f"{split_text(self.key(value))} exists already: with_offsets changes its position")
             known.add(self.key(value))
             reader = ReaderSplit(source.emptiest_subtask(), None, self.changed(value, row))
             source = replace(source, splits=(*source.splits, reader))
@@ -300,12 +302,12 @@ class ConsumerEdits:
             )
         gone = named_in_source(self, source, keys, {})
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
-        note = f"a job that still subscribes to {', '.join(sorted(map(shown, gone)))} reads it from its beginning"
+        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
         return Edited(replace(source, splits=splits), (note,))
 
 
 KAFKA = KafkaEdits()
-FOUND = "the source discovers the partitions of its clusters itself"
+DISCOVERED = "the source discovers the partitions of its clusters itself"
 
 
 class DynamicKafkaEdits:
@@ -367,8 +369,10 @@ class DynamicKafkaEdits:
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> NoReturn:
         """Raise ValueError: partitions are found."""
-        raise ValueError(f"{FOUND}: none can be added")
+        raise ValueError(f"{DISCOVERED}: none can be added")
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> NoReturn:
         """Raise ValueError: partitions are found."""
-        raise ValueError(f"{FOUND}: use with_offsets to 'latest' to skip records, or a stop_offset to end a partition")
+        raise ValueError(
+            f"{DISCOVERED}: use with_offsets to 'latest' to skip records, or a stop_offset to end a partition"
+        )

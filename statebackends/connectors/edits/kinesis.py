@@ -23,14 +23,14 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Target,
     named_in_source,
     refuse_changes,
-    shown,
+    split_text,
     whole,
 )
 
 HORIZON, LATEST, TIMESTAMP, AT_NUMBER, AFTER_NUMBER = ITERATOR_TYPES
 WORDS = {"earliest": HORIZON, "latest": LATEST}
 SENTINEL_WORDS = {word: number for number, word in SENTINELS.items() if word in WORDS}
-FOUND = "the source finds shards itself, with their parents and hash keys"
+DISCOVERED = "the source finds shards itself, with their parents and hash keys"
 
 
 class _ShardEdits:
@@ -44,7 +44,7 @@ class _ShardEdits:
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> NoReturn:
         """Raise ValueError: shards are found."""
-        raise ValueError(f"{FOUND}: none can be added")
+        raise ValueError(f"{DISCOVERED}: none can be added")
 
 
 class KinesisEdits(_ShardEdits):
@@ -192,7 +192,7 @@ class KinesisConsumerEdits(_ShardEdits):
             )
         gone = named_in_source(self, source, keys, {})
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
-        note = f"{', '.join(sorted(map(shown, gone)))} is read from its beginning, if the stream still has it"
+        note = f"{', '.join(sorted(map(split_text, gone)))} is read from its beginning, if the stream still has it"
         return Edited(replace(source, splits=splits), (note,))
 
 

@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     Target,
     named_in_source,
     refuse_changes,
-    shown,
+    split_text,
     whole,
 )
 
@@ -115,13 +115,13 @@ class PulsarEdits:
         partitions = source.enumerator["partitions"]
         missing = gone - set(map(self.key, partitions))
         if not forget and missing:
-            raise ValueError(f"the enumerator does not know {shown(min(missing))}, and would find it as new")
+            raise ValueError(f"the enumerator does not know {split_text(min(missing))}, and would find it as new")
         if not forget:
             return Edited(replace(source, splits=splits))
         kept = [partition for partition in partitions if self.key(partition) not in gone]
         note = (
-            f"a job that still subscribes to {', '.join(sorted(map(shown, gone)))} reads it from the cursor of its "
-            "subscription; without one at the broker, from where the job's settings start"
+            f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from the cursor of "
+            "its subscription; without one at the broker, from where the job's settings start"
         )
         return Edited(replace(source, splits=splits, enumerator={**source.enumerator, "partitions": kept}), (note,))
 

@@ -38,8 +38,8 @@ from pyspark_savepoint.statebackends.connectors.edits.splits import (
     SplitEdits,
     Target,
     key_of,
-    named_splits,
-    shown,
+    matching_splits,
+    split_text,
 )
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -59,7 +59,7 @@ SPLIT_EDITORS: Mapping[str, SplitEdits] = {
     "pulsar": PulsarEdits(),
 }
 #: How many splits a note names.
-MAX_NAMED = 5
+MAX_LISTED = 5
 #: What must still be there to read records again: the connector does not fail where it is not.
 RETENTION_NOTES = {
     "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
@@ -143,15 +143,17 @@ def with_offsets(
 def _of_several(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> Iterator[str]:
     """Yield a note for each number that is the position of several splits."""
     for given, target in offsets.items():
-        named = named_splits(edits, given, known)
+        named = matching_splits(edits, given, known)
         if isinstance(target, int) and len(named) > 1:
-            name = shown(key_of(edits, given))
+            name = split_text(key_of(edits, given))
             yield f"{name} names {len(named)} splits, each of which continues at {target}: {_some(named)}"
 
 
 def _some(keys: Sequence[Key]) -> str:
-    names = [shown(key) for key in sorted(keys, key=lambda key: (len(shown(key)), shown(key)))[:MAX_NAMED]]
-    return ", ".join([*names, *(["..."] if len(keys) > MAX_NAMED else [])])
+    names = [
+        split_text(key) for key in sorted(keys, key=lambda key: (len(split_text(key)), split_text(key)))[:MAX_LISTED]
+    ]
+    return ", ".join([*names, *(["..."] if len(keys) > MAX_LISTED else [])])
 
 
 def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
@@ -318,7 +320,7 @@ def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, 
     seen: set[Key] = set()
     for key in [*(edits.key(split.value) for split in source.splits), *pending]:
         if key in seen:
-            raise ValueError(f"{shown(key)} exists twice, so its records are read twice: use remove_splits first")
+            raise ValueError(f"{split_text(key)} exists twice, so its records are read twice: use remove_splits first")
         seen.add(key)
 
 
@@ -333,8 +335,8 @@ def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
 def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> dict[Key, Row]:
     rows: dict[Key, Row] = {}
     for given, target in offsets.items():
-        for key in named_splits(edits, given, known):
+        for key in matching_splits(edits, given, known):
             if key in rows:
-                raise ValueError(f"{shown(key)} is given twice")
+                raise ValueError(f"{split_text(key)} is given twice")
             rows[key] = edits.target(target)
     return rows

@@ -65,21 +65,21 @@ class SplitEdits(Protocol):
         """Return the source without splits."""
 
 
-def named_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> list[Key]:
+def matching_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> list[Key]:
     """Return the splits that a key names: one, or all of a topic."""
     key = key_of(edits, given)
     if key in known:
         return [key]
     # A number that was given as text: no other split has this name.
-    same = [other for other in known if shown(other) == shown(key)]
+    same = [other for other in known if split_text(other) == split_text(key)]
     if len(same) == 1:
         return same
     all_of = [other for other in known if len(key) < len(other) and other[: len(key)] == key]
     if not all_of:
-        names = [shown(other) for other in known]
+        names = [split_text(other) for other in known]
         raise OptionError(
-            f"the source has no split {shown(key)}",
-            remedy=f"{did_you_mean(shown(key), names)} (sources.add_splits adds it)",
+            f"the source has no split {split_text(key)}",
+            remedy=f"{did_you_mean(split_text(key), names)} (sources.add_splits adds it)",
         )
     return all_of
 
@@ -91,7 +91,7 @@ def key_of(edits: SplitEdits, given: Any) -> Key:
     return key
 
 
-def shown(key: Key) -> str:
+def split_text(key: Key) -> str:
     return "-".join(map(str, key))
 
 
@@ -115,7 +115,7 @@ def refuse_repeated(keys: Iterable[Key]) -> None:
     seen: set[Key] = set()
     for key in keys:
         if key in seen:
-            raise ValueError(f"{shown(key)} is given twice")
+            raise ValueError(f"{split_text(key)} is given twice")
         seen.add(key)
 
 
@@ -123,7 +123,7 @@ def named_in_source(
     edits: SplitEdits, source: SourceState, keys: Sequence[Key], pending: Mapping[Key, Any]
 ) -> set[Key]:
     known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
-    return {key for given in keys for key in named_splits(edits, given, known)}
+    return {key for given in keys for key in matching_splits(edits, given, known)}
 
 
 def refuse_changes(row: Row, known: Row, fixed: Iterable[str]) -> None:

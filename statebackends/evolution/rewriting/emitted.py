@@ -126,7 +126,7 @@ class EmittedRows:
         values = Values(KeyRows(count, (), {}), rows, self.emission.uid)
         shape = self.change.new
         assert shape is not None
-        fields = tuple(values.of(_given(one), one.kind, one.name) for one in self.change.fields)
+        fields = tuple(values.of(_expression(one), one.kind, one.name) for one in self.change.fields)
         parts = {name: values.plain(source, LONG) for name, source in self.change.parts.items()}
         if shape.layout in (Layout.COUNTED_ROWS, Layout.COUNTED_ROWS_ASSOCIATED) and "count" not in parts:
             parts["count"] = pa.array(np.ones(count, np.int64))
@@ -143,10 +143,10 @@ class EmittedRows:
             )
         column, _ = put_together(shape, replace(rows, fields=fields, parts=parts), self.schema.field(1).type, count)
         kind = self.schema.field(KEY).type
-        keys = [pa.concat_arrays([values.of(_given(one), one.kind, one.name)]) for one in self.key]
+        keys = [pa.concat_arrays([values.of(_expression(one), one.kind, one.name)]) for one in self.key]
         return pa.RecordBatch.from_arrays([struct_array(kind, keys, count), column], schema=self.schema)
 
 
-def _given(one: FieldSource) -> Any:
+def _expression(one: FieldSource) -> Any:
     assert one.source is not None, f"{one.name} is decided before anything is written"
     return one.source

@@ -201,7 +201,7 @@ class JoinedRows(MergedRows):
         if len(unknown):
             raise ValueRangeError(
                 f"{what} has a key that the savepoint has not",
-                found=_shown(keys, int(owners[unknown[0]])),
+                found=_key_text(keys, int(owners[unknown[0]])),
                 remedy="the history must end where the savepoint was taken: leave out what came later",
             )
 
@@ -219,7 +219,7 @@ class JoinedRows(MergedRows):
         if not there[known].all():
             raise ValueRangeError(
                 "the history has no row for a key of the savepoint",
-                found=_shown(keys, int(np.flatnonzero(known & ~there)[0])),
+                found=_key_text(keys, int(np.flatnonzero(known & ~there)[0])),
                 remedy=HISTORY_ENDS,
             )
         self._expect_same(keys, states, state, rows)
@@ -247,7 +247,7 @@ class JoinedRows(MergedRows):
                 raise ValueRangeError(
                     f"the history does not end where the savepoint was taken: {field_name.columns[place].name} differs",
                     expected=f"{theirs[row].as_py()!r}, which the savepoint has",
-                    found=f"{mine[row].as_py()!r} of the history, for {_shown(keys, int(np.sort(old.owner)[row]))}",
+                    found=f"{mine[row].as_py()!r} of the history, for {_key_text(keys, int(np.sort(old.owner)[row]))}",
                     remedy=HISTORY_ENDS if history.over is None else SEEN,
                 )
 
@@ -349,7 +349,7 @@ def _distinct(table: pa.Table, by: Sequence[str], own: str, state: str) -> pa.Ta
     return table
 
 
-def _shown(keys: KeyRows, owner: int) -> str:
+def _key_text(keys: KeyRows, owner: int) -> str:
     values = [repr(column[owner].as_py()) for column in keys.key]
     window = [] if keys.window is None else [f"window end {keys.window[owner].as_py()}"]
     return ", ".join([*values, *window]) or "the only key"

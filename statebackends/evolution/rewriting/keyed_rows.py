@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     SINGLE,
     StateRows,
     put_together,
-    taken_apart,
+    rows_of_column,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
@@ -105,7 +105,7 @@ class OldStates:
             return no_rows_of(shape)
         access = column + ACCESS_SUFFIX
         times = batch.column(access) if shape.ttl and access in batch.schema.names else None
-        return taken_apart(shape, batch.column(column), times)
+        return rows_of_column(shape, batch.column(column), times)
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
     if change.is_emptied:
         return no_rows_of(change.new)
     if change.old is None:
-        rows, state = _given_rows(change, keys), None
+        rows, state = _user_rows(change, keys), None
         if isinstance(change.fields[0].source if change.fields else None, Call) and NUMBER in rows.parts:
             fields = (exactly(rows.fields[0], change.fields[0].kind, change.fields[0].name),)
             return replace(rows, fields=fields)
@@ -289,7 +289,7 @@ def with_new_states(changes: Sequence[StateChange], keys: KeyRows) -> KeyRows:
 WITHOUT_FIELDS = (Layout.DISTINCT_NULLS, Layout.OTHER)
 
 
-def _given_rows(change: StateChange, keys: KeyRows) -> StateRows:
+def _user_rows(change: StateChange, keys: KeyRows) -> StateRows:
     """Return the rows of a state that OLD does not have: those that the user gave for a key, or one for each key."""
     assert change.new is not None
     if not change.fields or change.new.layout is Layout.OTHER:

@@ -63,7 +63,7 @@ class Lookup:
                 f"{one}={column[missing].as_py()!r}" for (one, _), column in zip(self.by, columns, strict=True)
             )
             raise ValueRangeError(
-                f"{_shown(name)} has no row for a key of the savepoint",
+                f"{_user_name(name)} has no row for a key of the savepoint",
                 found=shown,
                 remedy="the history must have all rows up to the savepoint, and no others: it ends before, or begins "
                 "after the job's own",
@@ -71,11 +71,7 @@ class Lookup:
         return places
 
 
-def _shown(name: str) -> str:
+def _user_name(name: str) -> str:
     """Return what a user calls the rows: a field of NEW follows the name, and history has none."""
     given = name.partition("\0")[0]
     return "the history" if given.startswith(HISTORY) else f"backfill {given!r}"
-
-
-#: The column of the numbers of rows that were found.
-PLACE = "place"

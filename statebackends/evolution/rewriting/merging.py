@@ -80,7 +80,7 @@ class Rekeyed:
             if not len(rows) or not column or shape.name not in self.by_row:
                 continue  # a state whose rows do not have the key is lost
             values = Values(keys, rows, shape.name)
-            fields = [values.of(_known(one), one.kind, one.name) for one in self.by_row[shape.name]]
+            fields = [values.of(_expression(one), one.kind, one.name) for one in self.by_row[shape.name]]
             number = group_numbers(fields, len(rows), rows.owner)
             count = int(number.max()) + 1
             first = np.zeros(count, np.int64)
@@ -103,7 +103,7 @@ class Rekeyed:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _known(one: FieldSource) -> Expression:
+def _expression(one: FieldSource) -> Expression:
     assert one.source is not None, f"{one.name} is decided before anything is written"
     return one.source
 

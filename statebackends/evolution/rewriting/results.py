@@ -246,18 +246,18 @@ class ChangedRows:
         of_update = updates[owner[order]]
         words[of_update] = np.where(is_new[order], AFTER, BEFORE)[of_update]
         taken = pa.array(order)
-        shown = [_shown(column.take(taken), one) for column, one in zip(columns, self.kinds, strict=True)]
+        shown = [_as_times(column.take(taken), one) for column, one in zip(columns, self.kinds, strict=True)]
         return pa.RecordBatch.from_arrays([*shown, pa.array(words, pa.string())], schema=self.schema)
 
 
-def shown_type(kind: LogicalType) -> pa.DataType:
+def user_type(kind: LogicalType) -> pa.DataType:
     """Return the type in which users get values."""
     if kind.root in TIMESTAMPS:
         return pa.timestamp("us", "UTC") if "LOCAL" in kind.root else pa.timestamp("us")
     return raw_type(kind)
 
 
-def _shown(column: pa.Array, one: Column) -> pa.Array:
+def _as_times(column: pa.Array, one: Column) -> pa.Array:
     """Return times that are numbers, as Flink stores them, as times."""
     if one.kind.root not in TIMESTAMPS:
         return column
@@ -265,4 +265,4 @@ def _shown(column: pa.Array, one: Column) -> pa.Array:
     micros = pc.multiply(millis, 1000)
     if nanos is not None:
         micros = pc.add(micros, pc.divide(nanos.cast(pa.int64()), 1000))
-    return micros.cast(shown_type(one.kind))
+    return micros.cast(user_type(one.kind))

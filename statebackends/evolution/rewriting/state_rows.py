@@ -75,7 +75,7 @@ class StateRows:
         return StateRows(self.owner[rows], fields, {name: part.take(places) for name, part in self.parts.items()})
 
 
-def taken_apart(shape: StateShape, column: pa.Array, access: pa.Array | None = None) -> StateRows:
+def rows_of_column(shape: StateShape, column: pa.Array, access: pa.Array | None = None) -> StateRows:
     """Return the rows of a state's column; ``access`` has the times of last access of its values, if it has them."""
     present = np.flatnonzero(valid_rows(column))
     if len(present) < len(column):

@@ -97,7 +97,7 @@ class Values:
             case Backfilled():
                 return self._backfilled(source)
             case Cast():
-                return exactly(self.plain(source.source, source.kind), source.kind, _shown(source.source))
+                return exactly(self.plain(source.source, source.kind), source.kind, _field_name(source.source))
             case Nested():
                 return self._nested(source, kind)
             case Call():
@@ -163,7 +163,7 @@ def _unknown(what: str) -> NoReturn:
     )
 
 
-def _shown(source: Expression) -> str:
+def _field_name(source: Expression) -> str:
     return getattr(source, "name", "") or "a field"
 
 

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
 #: A test of values, and what they are.
 Kind = tuple[Callable[[Any], bool], str]
 #: Longer texts are not taken for paths; longer values are cut in errors.
-MAX_PATH, MAX_FOUND = 4096, 80
+MAX_PATH, MAX_VALUE = 4096, 80
 
 
 def _is_number(value: Any) -> bool:
@@ -185,7 +185,7 @@ def expect_kind(value: Any, kind: Kind, what: str) -> None:
     """Raise OptionError if a value of JSON is of another kind."""
     is_kind, expected = kind
     if not is_kind(value):
-        raise OptionError(f"{what} must be {expected}", found=repr(value)[:MAX_FOUND])
+        raise OptionError(f"{what} must be {expected}", found=repr(value)[:MAX_VALUE])
 
 
 def _check(given: Any, kinds: Mapping[str, Kind], what: str, required: Iterable[str] = ()) -> None:

@@ -174,7 +174,7 @@ def _without_migration(resolution: Resolution, what: str) -> Resolution:
     return incompatible(f"{what} cannot migrate: {'; '.join(resolution.reasons)}") if resolution.reasons else AS_IS
 
 
-Found = tuple[Verdict, str]
+ReasonedVerdict = tuple[Verdict, str]
 
 
 def cannot_start(operator: OperatorDescription) -> str | None:
@@ -226,7 +226,7 @@ class MatchedOperator:
         remedy = self._remedy(verdict, states)
         return OperatorVerdict(verdict, self.operator, self.match, reasons, remedy, tuple(states))
 
-    def _parallelism(self) -> Iterator[Found]:
+    def _parallelism(self) -> Iterator[ReasonedVerdict]:
         state, job = self.match.state, self.operator
         problem = cannot_start(job)
         if problem is not None:
@@ -264,13 +264,15 @@ class MatchedOperator:
             return f"set max parallelism {state.max_parallelism} in the job, or none"
         return None
 
-    def _types(self) -> tuple[list[Found], list[StateVerdict]]:
+    def _types(self) -> tuple[list[ReasonedVerdict], list[StateVerdict]]:
         job, version = self.operator, self.job.flink_version or NEWEST_FLINK
         described = job.key is not None or job.keyed_states is not None or job.operator_states is not None
         if not described and not crosses(self.savepoint.metadata, version):
             return [], []
         old = registered_states(OpenOperator(self.savepoint, self.match.state))
-        problems = [_said(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))]
+        problems = [
+            _with_reasons(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))
+        ]
         if old.keys and job.key is None and job.keyed_states == {}:
             names = ", ".join(old.keyed) or "timers"
             return [
@@ -283,7 +285,7 @@ class MatchedOperator:
             return [*problems, (Verdict.UNKNOWN, OF_PYTHON)], []
         if job.key is not None:
             keys = [key for key in old.keys if key.flink_type != job.key_text]
-            problems += [_said(resolve_key(key, job.key, version)) for key in keys]
+            problems += [_with_reasons(resolve_key(key, job.key, version)) for key in keys]
             self._change(None, keys, job.key, lambda old, new: resolve_key(old, new, version))
         self.renamed = renamed_states(self._named, old.keyed, job.keyed_states)
         self.renamed += renamed_states(self._named, old.operator, job.operator_states)
@@ -291,7 +293,7 @@ class MatchedOperator:
             *self._states(old.keyed, job.keyed_states, True),
             *self._states(old.operator, job.operator_states, False),
         ]
-        return problems + [_said(resolution, f"state {row.state}: ") for row, resolution in rows], [
+        return problems + [_with_reasons(resolution, f"state {row.state}: ") for row, resolution in rows], [
             row for row, _ in rows
         ]
 
@@ -367,5 +369,5 @@ def _remedy_for_types(names: list[str]) -> str:
     )
 
 
-def _said(resolution: Resolution, before: str = "") -> Found:
+def _with_reasons(resolution: Resolution, before: str = "") -> ReasonedVerdict:
     return OF_COMPATIBILITY[resolution.verdict], "; ".join(before + reason for reason in resolution.reasons)

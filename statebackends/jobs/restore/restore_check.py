@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
 
 REMOVE = "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
 #: Pairs of operators that are compared, and names in a reason.
-MAX_COMPARED, MAX_NAMED = 10_000, 20
+MAX_COMPARED, MAX_LISTED = 10_000, 20
 INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
 
 
@@ -66,7 +66,7 @@ def check_restore(
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     if len(empty) * len(behind) > MAX_COMPARED:
         empty = []  # no remedy is found by similar names: to compare thousands with each other takes minutes
-    rows += [_left_behind(savepoint, state, job, ids, empty, allow_non_restored_state) for state in behind]
+    rows += [_unmatched_operators(savepoint, state, job, ids, empty, allow_non_restored_state) for state in behind]
     tasks: dict[int, list[OperatorVerdict]] = {}
     for row in rows:
         if row.operator:
@@ -111,7 +111,7 @@ def has_state(operator: OperatorState) -> bool:
     )
 
 
-def _left_behind(
+def _unmatched_operators(
     savepoint: Snapshot,
     state: OperatorState,
     job: JobDescription,
@@ -129,8 +129,8 @@ def _left_behind(
     if not has_state(state):
         return OperatorVerdict(Verdict.NOTHING_TO_RESTORE, None, match, ("it has no state",))
     if job.unidentified:
-        more = len(job.unidentified) - MAX_NAMED
-        names = ", ".join(job.unidentified[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(job.unidentified) - MAX_LISTED
+        names = ", ".join(job.unidentified[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
         reason = f"it may be one of these, whose ids a plan of the REST interface does not contain: {names}"
         return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
     may_have_uid = state.uid is not None or not VERSIONS[savepoint.metadata.version].has_names

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
-from pyspark_savepoint.formats.serializers.kryo.objects.times import known_zone
+from pyspark_savepoint.formats.serializers.kryo.objects.times import time_zone
 
 #: Smallest and largest value of the fields of ``java.time``.
 RANGES: Mapping[str, tuple[int, int]] = {
@@ -59,7 +59,7 @@ def _is_later(moment: KryoObject) -> bool:
     date, clock = both.field("date"), both.field("time")
     numbers = [_number(date, name) for name in ("year", "month", "day")]
     numbers += [_number(clock, name) for name in ("hour", "minute", "second")]
-    known = known_zone(zone.field("id").content)
+    known = time_zone(zone.field("id").content)
     if known is None:
         return False
     try:

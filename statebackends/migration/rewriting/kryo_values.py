@@ -72,7 +72,7 @@ SORTED_2 = frozenset({"java.util.TreeMap", "java.util.TreeSet"})
 #: Classes with parts that are transient, which Kryo 2 does not write: an id, rules, a handler.
 TRANSIENT_2 = frozenset({"java.time.ZoneOffset", "java.time.ZoneRegion", "java.net.URL"})
 #: Classes of the JDK that work with fields that are all null or 0, as objects that no constructor made have.
-MADE_EMPTY = frozenset(
+WORKING_WITHOUT_CONSTRUCTOR = frozenset(
     f"java.util.{name}" for name in ("HashMap", "LinkedHashMap", "LinkedList", "concurrent.ConcurrentHashMap")
 )
 UNREADABLE_CLASSES = (
@@ -245,7 +245,7 @@ class KryoChange:
             )
             return None if has else f"it has no public constructor ({', '.join(CALLED[above])}), {CALLS}"
         without = any(not constructor.erased.arguments for constructor in java_class.constructors)
-        if above is None or without or above in MADE_EMPTY:
+        if above is None or without or above in WORKING_WITHOUT_CONSTRUCTOR:
             return None
         return f"it has no constructor without arguments, so that Kryo makes a {above} whose fields are null"
 

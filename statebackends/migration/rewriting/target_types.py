@@ -48,7 +48,7 @@ IN_RAW = (
     "Kryo wrote values of a RAW type of SQL, which are not rewritten: the other release may read them as other values"
 )
 #: Snapshot classes that Flink 2 does not have, besides those of the Scala API: only old releases wrote them.
-GONE = {
+REMOVED_IN_FLINK_2 = {
     f"{RUNTIME}EitherSerializerSnapshot": "Flink 1.6 or older wrote it",
     "org.apache.flink.api.common.typeutils.base.GenericArraySerializerConfigSnapshot": "Flink 1.8 or older wrote it",
     "org.apache.flink.cep.nfa.NFA$MigratedNFASerializerSnapshot": "an old release wrote it",
@@ -220,8 +220,10 @@ class _Search:
             self.parts.append(ChangedPart(path, old, new))
         elif unknown is not None and not self.types.release.has_collections:
             self.parts.append(ChangedPart(path, old, old, Obstacle(MigrationVerdict.IMPOSSIBLE, unknown, LEAVE_OUT)))
-        elif name in GONE:
-            obstacle = Obstacle(MigrationVerdict.IMPOSSIBLE, f"{MISSING_CLASS}{name} in Flink 2: {GONE[name]}", RESAVE)
+        elif name in REMOVED_IN_FLINK_2:
+            obstacle = Obstacle(
+                MigrationVerdict.IMPOSSIBLE, f"{MISSING_CLASS}{name} in Flink 2: {REMOVED_IN_FLINK_2[name]}", RESAVE
+            )
             self.parts.append(ChangedPart(path, old, old, obstacle))
         return new
 

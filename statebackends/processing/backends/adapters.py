@@ -1,7 +1,7 @@
 """Adapters of state values: time to live, and copies for objects that are never shared.
 
 An adapter is between the function and any backend's state: ``into`` returns the stored form, ``out`` the visible one or
-:data:`GONE`; the states behind an adapter have stored values that differ from the visible ones. Time to live stores
+:data:`EXPIRED`; the states behind an adapter have stored values that differ from the visible ones. Time to live stores
 pairs (value, time of last access), as ``TtlStateFactory`` does.
 """
 
@@ -42,7 +42,7 @@ from pyspark_savepoint.statebackends.processing.runtime.row import Row, copied_r
 from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 #: Result of ``out`` for a stored value that is not visible.
-GONE = object()
+EXPIRED = object()
 #: Passed to an aggregating state instead of an element, to update only its accumulator's time of access.
 TOUCH = object()
 
@@ -65,11 +65,11 @@ class Adapter(Protocol):
         """Return the stored form of a value."""
 
     def out(self, stored: Any) -> Any:
-        """Return the visible form of a stored value, or GONE."""
+        """Return the visible form of a stored value, or EXPIRED."""
 
 
-def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
-    """Return the visible form of a stored value, or GONE; the adapter may remove it or store it again."""
+def _visible(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    """Return the visible form of a stored value, or EXPIRED; the adapter may remove it or store it again."""
     value = adapter.out(stored)
     if adapter.expired(stored):
         forget()
@@ -78,9 +78,9 @@ def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Calla
     return value
 
 
-def _seen_or_none(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
-    value = None if stored is None else _seen(adapter, stored, forget, keep)
-    return None if value is GONE else value
+def _visible_or_none(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    value = None if stored is None else _visible(adapter, stored, forget, keep)
+    return None if value is EXPIRED else value
 
 
 class AdaptedValueState(ValueState[Any]):
@@ -90,7 +90,7 @@ class AdaptedValueState(ValueState[Any]):
         self._inner, self._adapter = inner, adapter
 
     def value(self) -> Any:
-        return _seen_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
+        return _visible_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
 
     def update(self, value: Any) -> None:
         self._inner.update(None if value is None else self._adapter.into(value))
@@ -120,7 +120,7 @@ class AdaptedListState(ListState[Any]):
                 self._inner.clear()
             elif self._adapter.touches:
                 self._inner.update(self._into(kept))
-        return [value for value in seen if value is not GONE]
+        return [value for value in seen if value is not EXPIRED]
 
     def add(self, value: Any) -> None:
         self._inner.add(None if value is None else self._adapter.into(value))
@@ -145,13 +145,13 @@ class AdaptedMapState(MapViews[Any, Any]):
 
     def get(self, key: Any) -> Any:
         value = self._look(key, self._inner.get(key))
-        return None if value is GONE else value
+        return None if value is EXPIRED else value
 
     def _look(self, key: Any, stored: Any) -> Any:
-        """Return the value, or GONE."""
+        """Return the value, or EXPIRED."""
         if stored is None:
             return None
-        return _seen(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
+        return _visible(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
 
     def put(self, key: Any, value: Any) -> None:
         self._inner.put(key, self._adapter.into(value))
@@ -167,7 +167,7 @@ class AdaptedMapState(MapViews[Any, Any]):
         """Return whether there is a visible value."""
         if not self._adapter.expires:
             return self._inner.contains(key)
-        return self._inner.contains(key) and self._look(key, self._inner.get(key)) is not GONE
+        return self._inner.contains(key) and self._look(key, self._inner.get(key)) is not EXPIRED
 
     def is_empty(self) -> bool:
         """Return whether there is no user key; expired ones count until they are read."""
@@ -175,7 +175,7 @@ class AdaptedMapState(MapViews[Any, Any]):
 
     def _map(self) -> dict[Any, Any]:
         seen = {key: self._look(key, stored) for key, stored in list(self._inner.items())}
-        return {key: value for key, value in seen.items() if value is not GONE}
+        return {key: value for key, value in seen.items() if value is not EXPIRED}
 
     def clear(self) -> None:
         self._inner.clear()
@@ -190,7 +190,7 @@ class AdaptedReducingState(ReducingState[Any]):
         self._inner, self._adapter = inner, adapter
 
     def get(self) -> Any:
-        return _seen_or_none(self._adapter, self._inner.get(), self._inner.clear, self._replace)
+        return _visible_or_none(self._adapter, self._inner.get(), self._inner.clear, self._replace)
 
     def _replace(self, stored: Any) -> None:
         self._inner.clear()
@@ -263,9 +263,9 @@ class TimeToLive:
         return bool(stored[1] + self._ttl <= self.now())
 
     def out(self, stored: Any) -> Any:
-        """Return the value, or GONE if it has expired and is hidden."""
+        """Return the value, or EXPIRED if it has expired and is hidden."""
         if self._hides and self.expired(stored):
-            return GONE
+            return EXPIRED
         return stored[0]
 
     @staticmethod
@@ -327,18 +327,18 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         """Add a value; if the accumulator has expired, to a new one."""
         seen = self.adapter.out(accumulator)
         if value is TOUCH:
-            return accumulator if seen is GONE else self.adapter.into(seen)
-        if seen is GONE:
+            return accumulator if seen is EXPIRED else self.adapter.into(seen)
+        if seen is EXPIRED:
             seen = self.function.create_accumulator()
         return _stored(self.adapter, self.function.add(value, seen))
 
     def get_result(self, accumulator: Any) -> tuple[Any, Any]:
         """Return the stored accumulator and the result, which is None if the accumulator has expired."""
         seen = self.adapter.out(accumulator)
-        return accumulator, None if seen is GONE else self.function.get_result(seen)
+        return accumulator, None if seen is EXPIRED else self.function.get_result(seen)
 
     def merge(self, a: Any, b: Any) -> Any:
-        seen = [accumulator for accumulator in (self.adapter.out(a), self.adapter.out(b)) if accumulator is not GONE]
+        seen = [accumulator for accumulator in (self.adapter.out(a), self.adapter.out(b)) if accumulator is not EXPIRED]
         if not seen:
             return self.create_accumulator()
         return _stored(self.adapter, seen[0] if len(seen) == 1 else self.function.merge(*seen))
@@ -347,9 +347,9 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
 def _reduce(function: Callable[[Any, Any], Any], adapter: Adapter) -> Callable[[Any, Any], Any]:
     def reduce(old: Any, new: Any) -> Any:
         seen, added = adapter.out(old), adapter.out(new)
-        if seen is GONE:
+        if seen is EXPIRED:
             return new
-        return _stored(adapter, seen if added is GONE else function(seen, added))
+        return _stored(adapter, seen if added is EXPIRED else function(seen, added))
 
     return reduce
 

@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import (
     EntryMemory,
 )
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import (
-    KEPT,
+    MAX_OBJECT_BYTES,
     ROCKS,
     ListLengths,
     RocksListState,
@@ -52,7 +52,7 @@ class RocksDBStateBackend(KeyedStateBackend):
     key: Any = None
     grouped_key: bytes = b""
 
-    def __init__(self, directory: str | None = None, kept: int = KEPT, memory: int = MEMORY) -> None:
+    def __init__(self, directory: str | None = None, kept: int = MAX_OBJECT_BYTES, memory: int = MEMORY) -> None:
         folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
         with ExitStack() as leaving:
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)

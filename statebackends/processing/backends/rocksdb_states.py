@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.processing.backends.rocksdb_memory import B
 from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 
 #: Bytes of the changed values that the tables of a task keep as objects.
-KEPT = 48 << 20
+MAX_OBJECT_BYTES = 48 << 20
 #: Bytes that Python needs for an entry of a dict, in addition to those of its key and of encoded values.
 OBJECTS = 200
 #: Values that are encoded at a time.
@@ -55,7 +55,7 @@ class StoredTable(ABC):
         #: Bytes of the values that were read one by one.
         self._one_by_one = 0
         #: Most bytes of changed values.
-        self.most = KEPT
+        self.most = MAX_OBJECT_BYTES
         #: How often a value was used that was read ahead.
         self.used = 0
 

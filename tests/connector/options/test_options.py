@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.options.option_fields import MAX_SHOWN, named
+from pyspark_savepoint.options.option_fields import MAX_VALUE, named
 from pyspark_savepoint.options.options import ELSEWHERE, SavepointReadOptions, options_table
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 
@@ -102,7 +102,7 @@ def test_a_value(name: str, text: str, field: str, value: Any) -> None:
     ],
 )
 def test_a_value_that_cannot_be(name: str, text: str) -> None:
-    shown = elide(repr(text), MAX_SHOWN)
+    shown = elide(repr(text), MAX_VALUE)
     assert problems(**{name: text}).startswith(f"option '{name}' is {shown}, expected ")
 
 

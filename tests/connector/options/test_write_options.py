@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.options.option_fields import MAX_SHOWN
+from pyspark_savepoint.options.option_fields import MAX_VALUE
 from pyspark_savepoint.options.write_options import ELSEWHERE, SavepointWriteOptions, write_options_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
@@ -87,7 +87,7 @@ def test_values(name: str, text: str, field: str, value: Any) -> None:
     ],
 )
 def test_a_value_that_cannot_be(name: str, text: str) -> None:
-    assert f"option '{name}' is {elide(repr(text), MAX_SHOWN)}, expected " in problems(**{name: text})
+    assert f"option '{name}' is {elide(repr(text), MAX_VALUE)}, expected " in problems(**{name: text})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.formats.snapshot.near_files import LEFT_OVER, PREFIX, NearFolder
+from pyspark_savepoint.formats.snapshot.near_files import MAX_AGE, PREFIX, NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
@@ -98,7 +98,7 @@ def test_folders_of_killed_processes_are_removed_after_a_week(tmp_path: Path, mo
     file.write_text("x")
     for near in (old, used):
         (Path(near.path) / "run").write_text("x")
-    past = time.time() - LEFT_OVER - 10
+    past = time.time() - MAX_AGE - 10
     for path in (Path(old.path, "run"), Path(old.path), Path(used.path), file):
         os.utime(path, (past, past))
     new = NearFolder.make()

@@ -255,7 +255,7 @@ def _atomic(name: str) -> Make:
 # -- all of them ---------------------------------------------------------------------------------------------------
 
 
-def _named(name: str) -> Make:
+def _object_maker(name: str) -> Make:
     return lambda value: KryoObject(name, value)
 
 
@@ -271,7 +271,7 @@ def _constant_of(name: str, constants: Constants) -> Make:
 _PLAIN = ("int", "long", "boolean", "byte", "short", "float", "double", STRING, "[B")
 _TEXTS = (LANG + "StringBuilder", LANG + "StringBuffer", UTIL + "Currency", "java.net.URI")
 _MAKERS: Mapping[str, Make] = {
-    **{name: _named(name) for name in (*_PLAIN, *_TEXTS, "java.sql.Time")},
+    **{name: _object_maker(name) for name in (*_PLAIN, *_TEXTS, "java.sql.Time")},
     "char": _character,
     "java.io.File": lambda value: KryoObject("java.io.File", {("java.io.File", "path"): KryoObject(STRING, value)}),
     UTIL + "UUID": _uuid,

@@ -10,7 +10,8 @@
 A STRUCT only holds objects of its own class, because a subclass has other fields; option ``kryoTypes`` can make such a
 class VARIANT.
 
-Columns are written as objects of their declared classes; a List, Set or Map as Java's usual classes (:data:`MADE_AS`).
+Columns are written as objects of their declared classes; a List, Set or Map as Java's usual classes
+(:data:`WRITTEN_CLASSES`).
 A type whose objects have content that the column does not show (VARIANT, comparators, fields without a column) cannot
 be written, not even an empty column.
 
@@ -143,7 +144,7 @@ MAX_DEPTH = 32
 MAX_FIELDS = 4096
 
 #: Classes of the objects that are written, by declared classes; columns do not record the class that a value had.
-MADE_AS = {
+WRITTEN_CLASSES = {
     UTIL + "List": UTIL + "ArrayList",
     UTIL + "Set": UTIL + "HashSet",
     UTIL + "Map": UTIL + "HashMap",
@@ -209,12 +210,12 @@ class ObjectColumns:
         if name in HOLDERS and arguments:
             return self._held(name, self.of(arguments[0], around))
         if name in SEQUENCES and len(arguments) == 1:
-            return _list_of(self.of(arguments[0], around), name, MADE_AS.get(name))
+            return _list_of(self.of(arguments[0], around), name, WRITTEN_CLASSES.get(name))
         if name in MAPPINGS and len(arguments) == 2:
             key, value = self.of(arguments[0], around), self.of(arguments[1], around)
             if key.arrow == VARIANT:
                 return _variant_of(name, "its keys are read as VARIANT")
-            return _map_of(key, value, name, MADE_AS.get(name))
+            return _map_of(key, value, name, WRITTEN_CLASSES.get(name))
         if isinstance(kind, ClassType) and name not in self.variants:
             return self._described(kind, around)
         return _variant_of(name, "a column does not tell the class of its objects")

@@ -802,7 +802,7 @@ def column_name(taken: Mapping[str, Any], declaring: str, field: str) -> str:
     return f"{declaring.rpartition('.')[2]}.{field}"
 
 
-def _named(_: Rendering, content: dict[FieldKey, Any]) -> dict[str, Any]:
+def _by_column(_: Rendering, content: dict[FieldKey, Any]) -> dict[str, Any]:
     """Return the fields of an object by the names of their columns."""
     named: dict[str, Any] = {}
     for (declaring, field), value in content.items():
@@ -839,7 +839,7 @@ _VALUES_OF_FIELDS: Mapping[str, Callable[[Rendering, Any], Any]] = {
     UTIL + "Optional": _only,
     **{UTIL + f"Optional{name}": _present for name in ("Int", "Long", "Double")},
     "java.io.File": _only,
-    "java.math.MathContext": _named,
+    "java.math.MathContext": _by_column,
     "java.net.URL": lambda _, content: _url(content),
     "scala.math.BigDecimal": _decimal_of_scala,
     "scala.math.BigInt": _only,
@@ -945,8 +945,8 @@ def _of_map(codec: _Map2 | _Map5) -> Body:
     return Body(codec.read, codec.write, value=entries)
 
 
-_FIELDS_2 = Body(_read_fields_2, _write_fields_2, value=_named)
-_FIELDS_5 = Body(_read_fields_5, _write_fields_5, value=_named)
+_FIELDS_2 = Body(_read_fields_2, _write_fields_2, value=_by_column)
+_FIELDS_5 = Body(_read_fields_5, _write_fields_5, value=_by_column)
 #: The bodies of all layouts (``jdk_classes.py``), by version.
 BODIES_2: Mapping[str, Body] = {
     **_COMMON,

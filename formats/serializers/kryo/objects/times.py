@@ -204,7 +204,7 @@ def _zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-def known_zone(name: str) -> zoneinfo.ZoneInfo | None:
+def time_zone(name: str) -> zoneinfo.ZoneInfo | None:
     """Return a time zone; None if this machine's time zone data do not contain it.
 
     Other names are not looked up: Python imports a package for each part of a path in them.
@@ -218,7 +218,7 @@ def offset_at(zone: str, date_time: Raw) -> int | None:
     >>> offset_at("Europe/Berlin", ((1, 7, 2020), (0, 0, 0, 0))), offset_at("Nowhere", ((1, 7, 2020), (0, 0, 0, 0)))
     (7200, None)
     """
-    known = known_zone(zone)
+    known = time_zone(zone)
     (day, month, year), (hour, minute, _, second) = date_time
     if known is None:
         return None

@@ -18,7 +18,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     PARTS,
     StateRows,
     put_together,
-    taken_apart,
+    rows_of_column,
 )
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 
@@ -90,7 +90,7 @@ def column_of(layout: Layout, values: list[Any]) -> pa.Array:
 @pytest.mark.parametrize("layout", STATES, ids=str)
 def test_rows_become_the_same_state(layout: Layout) -> None:
     column = column_of(layout, STATES[layout][2])
-    rows = taken_apart(shape(layout), column)
+    rows = rows_of_column(shape(layout), column)
     assert set(rows.owner.tolist()) == {0, 2}
     assert set(PARTS.get(layout, ())) <= rows.parts.keys()
     again, access = put_together(shape(layout), rows, column.type, len(column))
@@ -105,7 +105,7 @@ def test_times_of_entries_stay(layout: Layout) -> None:
     keys = [None if entries is None else [key for key, _ in entries] for entries in column.to_pylist()]
     times = [None if given is None else [(key, 100 + i) for i, key in enumerate(given)] for given in keys]
     access = pa.array(times, pa.map_(column.type.key_type, pa.int64()))
-    rows = taken_apart(shape(layout), column, access)
+    rows = rows_of_column(shape(layout), column, access)
     assert len(rows.parts[LAST_ACCESS]) == len(rows)
     _, again = put_together(shape(layout), rows, column.type, len(column))
     assert again is not None
