@@ -24,7 +24,7 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions and serializers, and the plans of reads and writes, are pickled for Spark's tasks. The work of
+#: The user's own functions and serializers, and plans of reads and writes, are pickled for Spark's tasks. The work of
 #: a migration and its results are pickled for processes that this one starts. Nothing of a snapshot ever is.
 PICKLES_FUNCTIONS = {
     "connector/engines/migrating.py": {"cloudpickle"},

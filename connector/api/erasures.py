@@ -26,7 +26,8 @@ from pyspark_savepoint.options.option_values import to_options
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyspark_savepoint.erasure.erasing import Elements, Erasing
+    from pyspark_savepoint.erasure.elements import Elements
+    from pyspark_savepoint.erasure.erasing import Erasing
     from pyspark_savepoint.erasure.report import ErasureReport
 
 

@@ -247,7 +247,8 @@ class Inspection(Family[S, R, T]):
         """
         from pyspark_savepoint.engines.migrating import migration_of
         from pyspark_savepoint.insight.doctor import Budgets
-        from pyspark_savepoint.insight.sections import ReportRequest, history_of, page_of
+        from pyspark_savepoint.insight.section_parts import ReportRequest
+        from pyspark_savepoint.insight.sections import history_of, page_of
         from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 
         if folder is None and last is not None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.erasure.erasing import ELEMENTS, Elements, Erasing, WithoutElements
+from pyspark_savepoint.erasure.elements import Elements, WithoutElements
+from pyspark_savepoint.erasure.erasing import ELEMENTS, Erasing
 from pyspark_savepoint.erasure.tables import KEYED_TABLES, OF_OPERATOR, batches_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes

@@ -14,8 +14,11 @@ from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError,
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.insight.metrics import bytes_of_subtasks
 from pyspark_savepoint.insight.page import brief, moment
-from pyspark_savepoint.insight.sections import age_of, histogram_edges, history_of, omission_note, parallelisms
+from pyspark_savepoint.insight.section_parts import omission_note
+from pyspark_savepoint.insight.sections import history_of
+from pyspark_savepoint.insight.state_sections import parallelisms
 from pyspark_savepoint.insight.surveys import Examined, Surveys, label_of
+from pyspark_savepoint.insight.time_sections import age_of, histogram_edges
 from pyspark_savepoint.statebackends.surveys.ttl_ages import snapshot_time_of
 from pyspark_savepoint.text.texts import readable_size
 

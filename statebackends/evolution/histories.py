@@ -649,7 +649,7 @@ def sentences(histories: Mapping[str, OperatorHistory]) -> Iterator[str]:
         if history.over is not None and not history.over.retracts:
             yield (
                 f"{history.operator.uid} has dropped rows that were later than the watermark: rows of "
-                f"{_given(history)} must be without them"
+                f"{_row_names(history)} must be without them"
             )
 
 

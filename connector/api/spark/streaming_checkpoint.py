@@ -9,19 +9,36 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from os import PathLike
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DecimalType, MapType, StructField, StructType, TimestampType
 
 from pyspark_savepoint.api.spark.savepoint import Savepoint
+from pyspark_savepoint.api.spark.streaming_columns import (
+    EXPIRES,
+    KEY,
+    LAST_SEEN,
+    NAMESPACE,
+    OF_TIMERS,
+    STATE,
+    VALUE_COLUMNS,
+    WINDOW,
+    AggregateName,
+    accumulator_columns,
+    fields_of,
+    free_name,
+    key_columns,
+    opaque_columns,
+    value_column,
+    variable_columns,
+    window_of,
+)
 from pyspark_savepoint.api.spark.streaming_log import (
     AGGREGATION,
     GROUP_STATE,
@@ -30,7 +47,6 @@ from pyspark_savepoint.api.spark.streaming_log import (
     UNSUPPORTED_OPERATORS,
     WITHIN_WATERMARK,
     StreamingOperator,
-    StreamingState,
     logged_batches,
     partitions_of,
     query_log,
@@ -58,27 +74,9 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.options.keywords import KeyedStateOptions
 
-VALUE_COLUMNS: Mapping[str, str] = MappingProxyType({"value": "value", "list": "list_value", "map": "map_value"})
-#: Columns of the buffers of aggregates, in order.
-BUFFERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "sum": ("sum",),
-        "count": ("count",),
-        "avg": ("sum", "count"),
-        "min": ("min",),
-        "max": ("max",),
-        "first": ("first", "valueSet"),
-        "last": ("last", "valueSet"),
-    }
-)
-AggregateName = Literal["sum", "count", "avg", "min", "max", "first", "last"]
-KEY, WINDOW, LAST_SEEN, EXPIRES, STATE = "key", "window", "seen", "expires_at", "state"
 SIDES = ("left", "right")
-#: Columns of a table of timers beside those of the key; timers of windows have the namespace before them.
-OF_TIMERS, NAMESPACE = ("timestamp", "domain", "service"), "namespace"
 #: The watermark, in milliseconds, at which Spark forgets a key that was seen: rounded up.
 EXPIRES_MILLIS = "(value.expiresAtMicros + pmod(-value.expiresAtMicros, 1000)) div 1000"
-EXPIRY, ENTRY = "ttlExpirationMs", "value"
 
 
 @redacted
@@ -168,16 +166,18 @@ class StreamingCheckpoint:
         if stateful.name == JOIN:
             return self._waiting(stateful)
         frame = self._read(stateful)
-        keys = _key_columns(frame)
+        keys = key_columns(frame)
         if stateful.name == AGGREGATION:
-            columns = _accumulators(frame, stateful, aggregates, keys)
+            columns = accumulator_columns(frame, stateful, aggregates, keys)
         elif stateful.name in GROUP_STATE:
             value: Any = frame.schema["value"].dataType
-            columns = [_value(F.col("value.groupState"), value["groupState"].dataType).alias(_free(STATE, keys))]
+            columns = [
+                value_column(F.col("value.groupState"), value["groupState"].dataType).alias(free_name(STATE, keys))
+            ]
         elif stateful.name == WITHIN_WATERMARK:
-            columns = [F.expr(EXPIRES_MILLIS).alias(_free(EXPIRES, keys))]
+            columns = [F.expr(EXPIRES_MILLIS).alias(free_name(EXPIRES, keys))]
         else:
-            columns = [F.lit(True).alias(_free(LAST_SEEN, keys))]
+            columns = [F.lit(True).alias(free_name(LAST_SEEN, keys))]
         return frame.select(*keys.values(), *columns)
 
     def window_state(
@@ -205,7 +205,7 @@ class StreamingCheckpoint:
         stateful = self._carried(operator)
         _expect_own(stateful, aggregates, None)
         frame = self._read(stateful)
-        window = _window_of(frame)
+        window = window_of(frame)
         if stateful.name != AGGREGATION or window is None:
             raise UnsupportedStateError(
                 "the stateful operator does not aggregate by event-time windows",
@@ -213,8 +213,8 @@ class StreamingCheckpoint:
                 found=str(stateful),
                 remedy="keyed_state() has its state",
             )
-        keys = _key_columns(frame, window)
-        columns = _accumulators(frame, stateful, aggregates, [*keys, WINDOW])
+        keys = key_columns(frame, window)
+        columns = accumulator_columns(frame, stateful, aggregates, [*keys, WINDOW])
         return frame.select(*keys.values(), F.col(f"key.{quoted(window)}").alias(WINDOW), *columns)
 
     def timers(self, operator: int | None = None, *, domain: Literal["event", "processing"] | None = None) -> DataFrame:
@@ -249,8 +249,8 @@ class StreamingCheckpoint:
         if stateful.has_variables:
             return self._registered(stateful)
         frame = self._read(stateful, **({"joinSide": SIDES[0]} if stateful.name == JOIN else {}))
-        window = _window_of(frame) if stateful.name == AGGREGATION else None
-        keys = _key_columns(frame, window)
+        window = window_of(frame) if stateful.name == AGGREGATION else None
+        keys = key_columns(frame, window)
         service, at = USER_TIMERS, F.lit(None).cast("bigint")
         others: list[Column] = []
         if window is not None:
@@ -259,7 +259,7 @@ class StreamingCheckpoint:
             service = WINDOW_TIMERS
         elif stateful.name == WITHIN_WATERMARK:
             at = F.expr(EXPIRES_MILLIS) - 1
-        elif stateful.name in GROUP_STATE and "timeoutTimestamp" in _fields(frame, "value"):
+        elif stateful.name in GROUP_STATE and "timeoutTimestamp" in fields_of(frame, "value"):
             if domain is None:
                 raise OptionError(
                     "a checkpoint does not have the kind of timeouts",
@@ -293,7 +293,7 @@ class StreamingCheckpoint:
                 )
                 continue
             if operator.name == AGGREGATION:
-                sentences += [f"{where}: {opaque}" for opaque in _opaque(self._read(operator))]
+                sentences += [f"{where}: {opaque}" for opaque in opaque_columns(self._read(operator))]
             if operator.name == JOIN:
                 sentences.append(f"{where}: which rows found a match, which outer and semi joins need")
             for state in operator.states:
@@ -405,12 +405,12 @@ class StreamingCheckpoint:
         def rows_of(side: str) -> DataFrame:
             frame = self._read(operator, joinSide=side)
             kind: Any = frame.schema["value"].dataType
-            rows = F.transform(F.collect_list("value"), lambda row: _value(row, kind))
+            rows = F.transform(F.collect_list("value"), lambda row: value_column(row, kind))
             return frame.groupBy(KEY).agg(rows.alias(side))
 
         left, right = map(rows_of, SIDES)
         joined = left.join(right, KEY, "full")
-        return joined.select(*_key_columns(joined).values(), *SIDES)
+        return joined.select(*key_columns(joined).values(), *SIDES)
 
     def _expect_one_type(self, operator: StreamingOperator) -> None:
         """Raise UnsupportedStateError if the type of a variable changed since the first batch that is retained."""
@@ -441,12 +441,12 @@ class StreamingCheckpoint:
         frames = []
         for state in operator.states:
             frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False)
-            keys = _key_columns(frame)
-            columns = _variable(frame, state, _free(state.name, keys), durations.get(state.name))
+            keys = key_columns(frame)
+            columns = variable_columns(frame, state, free_name(state.name, keys), durations.get(state.name))
             frames.append(frame.select(KEY, *columns))
         joined = reduce(lambda left, right: left.join(right, KEY, "full"), frames)
         others = [F.col(quoted(name)) for name in joined.columns if name != KEY]
-        return joined.select(*_key_columns(joined).values(), *others)
+        return joined.select(*key_columns(joined).values(), *others)
 
     def _registered(self, operator: StreamingOperator) -> DataFrame:
         """Return the timers of transformWithState."""
@@ -455,10 +455,10 @@ class StreamingCheckpoint:
         if not operator.time_mode.startswith(("event", "processing")):
             state = operator.states[0]
             frame = self._read(operator, stateVarName=state.name, flattenCollectionTypes=False).limit(0)
-            return frame.select(*_key_columns(frame).values(), F.lit(None).cast("bigint").alias("timestamp"), *columns)
+            return frame.select(*key_columns(frame).values(), F.lit(None).cast("bigint").alias("timestamp"), *columns)
         frame = self._read(operator, readRegisteredTimers=True)
         at = F.col("expiration_timestamp_ms").alias("timestamp")
-        return frame.select(*_key_columns(frame).values(), at, *columns)
+        return frame.select(*key_columns(frame).values(), at, *columns)
 
 
 def open_streaming(
@@ -580,7 +580,7 @@ def savepoint_from_streaming(
                 "the aggregates of the query are needed to make the accumulators of a window operator",
                 path=query.path,
                 expected='such as aggregates={"total": "sum", "orders": "count"}, in the order of the query',
-                found=", ".join(_fields(query._read(stateful), "value")),
+                found=", ".join(fields_of(query._read(stateful), "value")),
             )
         rows = query.window_state(stateful.number, aggregates=aggregates)
         names = [quoted(name) for name in rows.columns[len(keys) + 1 :]]
@@ -597,8 +597,8 @@ def savepoint_from_streaming(
     else:
         rows = query.keyed_state(stateful.number, aggregates=aggregates, durations=durations, evolved=evolved)
         rows = rows if where is None else rows.where(where)
-        given = {"ttl": [_free(name, keys) for name in durations], **options} if durations else {**options}
-        kinds = {_free(state.name, keys): state.kind for state in stateful.states}
+        given = {"ttl": [free_name(name, keys) for name in durations], **options} if durations else {**options}
+        kinds = {free_name(state.name, keys): state.kind for state in stateful.states}
         kinds |= dict.fromkeys(SIDES if stateful.name == JOIN else (), "list")
         values = {name: "value" for name in rows.columns if name not in keys and not name.endswith(LAST_ACCESS)}
         states = given.pop("states", {})
@@ -659,89 +659,6 @@ def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: s
 # -- columns ------------------------------------------------------------------------------------------------------
 
 
-def _fields(frame: DataFrame, column: str) -> list[str]:
-    kind = frame.schema[column].dataType
-    return kind.names if isinstance(kind, StructType) else []
-
-
-def _key_columns(frame: DataFrame, window: str | None = None) -> dict[str, Column]:
-    """Return the columns of the key by name, but the window; if there are none, the key of operators without keys.
-
-    A column is ``key_<name>`` if tables of timers and windows have another of its name.
-    """
-    fields = [name for name in _fields(frame, KEY) if name != window]
-    if not fields:
-        return {KEY: F.lit(0).cast("tinyint").alias(KEY)}
-    taken = (*OF_TIMERS, NAMESPACE, *[WINDOW] * (window is not None))
-    names = [f"{KEY}_{name}" if name.casefold() in taken else name for name in fields]
-    return {
-        name: F.col(f"{KEY}.{quoted(field)}").alias(name) for name, field in zip(_distinct(names), fields, strict=True)
-    }
-
-
-def _free(name: str, keys: Iterable[str]) -> str:
-    """Return the name of a state's column: another one if a key has it."""
-    return f"state_{name}" if name.casefold() in {KEY, *map(str.casefold, keys)} else name
-
-
-def _window_of(frame: DataFrame) -> str | None:
-    """Return the key column that is an event-time window."""
-    kind = frame.schema[KEY].dataType
-    assert isinstance(kind, StructType)
-    return next((field.name for field in kind if _is_window(field)), None)
-
-
-def _is_window(field: StructField) -> bool:
-    kind = field.dataType
-    return (
-        isinstance(kind, StructType)
-        and kind.names == ["start", "end"]
-        and all(isinstance(part.dataType, TimestampType) for part in kind)
-    )
-
-
-def _value(column: Column, kind: Any) -> Column:
-    """Return a value; of a struct of one field that field."""
-    return column.getField(kind[0].name) if isinstance(kind, StructType) and len(kind) == 1 else column
-
-
-def _variable(frame: DataFrame, state: StreamingState, name: str, duration: timedelta | None) -> list[Column]:
-    """Return the column of a variable, and with a duration that of the times of last access."""
-    column = VALUE_COLUMNS[state.kind]
-    kind: Any = frame.schema[column].dataType
-    entry: Any = kind.elementType if state.kind == "list" else kind.valueType if state.kind == "map" else kind
-    expires = state.ttl and EXPIRY in entry.names
-
-    def value(entry_column: Column) -> Column:
-        inner = entry_column.getField(ENTRY) if expires else entry_column
-        return _value(inner, entry[ENTRY].dataType if expires else entry)
-
-    def access(entry_column: Column) -> Column:
-        assert duration is not None
-        millis = entry_column.getField(EXPIRY) - round(duration.total_seconds() * 1000)
-        return F.timestamp_millis(millis)
-
-    def over(function: Callable[[Column], Column]) -> Column:
-        whole = F.col(column)
-        if state.kind == "value":
-            return function(whole)
-        if state.kind == "list":
-            return F.transform(whole, function)
-        assert isinstance(kind, MapType)
-        keys: Any = kind.keyType
-        return F.map_from_entries(
-            F.transform(
-                F.map_entries(whole),
-                lambda pair: F.struct(_value(pair["key"], keys).alias("key"), function(pair["value"]).alias("value")),
-            )
-        )
-
-    columns = [over(value).alias(name)]
-    if duration is not None and expires:
-        columns.append(over(access).alias(f"{name}{LAST_ACCESS}"))
-    return columns
-
-
 def _expect_mapping(name: str, given: object, example: str) -> None:
     if not isinstance(given, Mapping | None):
         raise OptionError(f"{name}= is a mapping", found=type_name(given), expected=f"such as {example}")
@@ -771,74 +688,3 @@ def _expect_own(
             found=type((durations or {})[wrong[0]]).__name__,
             remedy=f"durations={{{wrong[0]!r}: datetime.timedelta(hours=1)}}",
         )
-
-
-def _opaque(frame: DataFrame) -> list[str]:
-    """Return the parts of an aggregation's buffers that only Spark can read."""
-    names = _fields(frame, "value")
-    parts = ["buffers of collect_list, collect_set, percentiles, sketches or user functions"] * ("buf" in names)
-    return parts + ["buffers of approx_count_distinct"] * any(name.startswith("MS[") for name in names)
-
-
-def _accumulators(
-    frame: DataFrame,
-    operator: StreamingOperator,
-    aggregates: Mapping[str, AggregateName] | None,
-    keys: Iterable[str],
-) -> list[Column]:
-    """Return the columns of an aggregation: those of its buffers, or one for each aggregate."""
-    kind = frame.schema["value"].dataType
-    assert isinstance(kind, StructType)
-    # Buffers of several aggregates have fields of the same name.
-    parts = StructType([StructField(f"_{i}", field.dataType) for i, field in enumerate(kind)])
-    buffer = F.col("value").cast(parts)
-    if aggregates is None:
-        names = _distinct([_free(name, keys) for name in kind.names])
-        return [buffer.getField(f"_{i}").alias(name) for i, name in enumerate(names)]
-    columns, at = [], 0
-    for name, aggregate in aggregates.items():
-        if aggregate not in BUFFERS:
-            raise OptionError(
-                f"there is no accumulator for {aggregate!r}",
-                operator=str(operator),
-                expected=", ".join(BUFFERS),
-                remedy="without aggregates= the columns are those of the buffers",
-            )
-        wanted = BUFFERS[aggregate]
-        if aggregate == "sum" and at < len(kind) and isinstance(kind[at].dataType, DecimalType):
-            wanted = ("sum", "isEmpty")
-        if tuple(kind.names[at : at + len(wanted)]) != wanted:
-            raise _other_buffers(operator, kind, f"{name}: {aggregate}", at)
-        columns.append(_accumulator(buffer, aggregate, at, wanted).alias(_free(name, keys)))
-        at += len(wanted)
-    if at != len(kind):
-        raise _other_buffers(operator, kind, "no more", at)
-    return columns
-
-
-def _accumulator(buffer: Column, aggregate: str, at: int, parts: Sequence[str]) -> Column:
-    first = buffer.getField(f"_{at}")
-    if aggregate == "avg":
-        return F.struct(first.alias("f0"), buffer.getField(f"_{at + 1}").alias("f1"))
-    if parts[-1] == "isEmpty":
-        return F.when(~buffer.getField(f"_{at + 1}"), first)
-    return first
-
-
-def _other_buffers(operator: StreamingOperator, kind: StructType, wanted: str, at: int) -> OptionError:
-    return OptionError(
-        "the aggregates do not fit the buffers of the query",
-        operator=str(operator),
-        expected=f"{wanted}, after {at} columns",
-        found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in kind),
-        remedy="name all aggregates of the query, in its order; equal ones are kept once",
-    )
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names that differ: of those that are equal, the second gets ``_2``.
-
-    >>> _distinct(["sum", "count", "sum"])
-    ['sum', 'count', 'sum_2']
-    """
-    return [name if (n := names[: i + 1].count(name)) == 1 else f"{name}_{n}" for i, name in enumerate(names)]

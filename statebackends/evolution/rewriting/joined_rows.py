@@ -298,7 +298,9 @@ class JoinedRows(MergedRows):
         if len(other):
             has, lacks = ("savepoint", "history") if other[0] in old.owner else ("history", "savepoint")
             raise ValueRangeError(
-                f"the {has} has rows of a key, and the {lacks} has none", found=_shown(keys, int(other[0])), remedy=SEEN
+                f"the {has} has rows of a key, and the {lacks} has none",
+                found=_key_text(keys, int(other[0])),
+                remedy=SEEN,
             )
         self._expect_same(keys, states, OVER, rows)
         return found

@@ -20,7 +20,7 @@ from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.insight.restore import check_snapshot
-from pyspark_savepoint.insight.sections import MOST_COMPARED, MOST_OF_STATE
+from pyspark_savepoint.insight.section_parts import MOST_COMPARED, MOST_OF_STATE
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.insight.browser import BROWSER, Page, opened
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
