@@ -1,8 +1,8 @@
 """Generic types whose classes are described by class files or in ``kryoTypes``: values are columns instead of bytes.
 
 :class:`JobClasses` holds the options ``classes``, ``kryoTypes`` and ``serializers`` of a read. It pickles as paths and
-text; each process parses the classes that it needs once. Values are read row by row; see ``objects`` and
-``object_columns.py``.
+text; each process parses the classes that it needs once. Values of the usual classes are read together
+(``objects/value_columns.py``), all others row by row: see ``objects`` and ``object_columns.py``.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class DescribedKryoSerializer(KryoSerializer):
         return any(load(self.job, synthetic)[0].with_synthetic for synthetic in (False, True))
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
-        """Read row by row."""
+        """Read together what can be, and the others row by row."""
         if self.typed:
             return super().decode(at, whole)
         column = self._column(at.options)

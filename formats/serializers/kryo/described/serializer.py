@@ -7,9 +7,9 @@
 A snapshot contains only the erased class. For classes with one representation (Date, BigDecimal, BitSet, UUID,
 java.time, arrays) the column has a type; a List, Map or Object becomes VARIANT, because only the data shows the types
 of the content. User classes are opaque. A user class inside a VARIANT makes the whole value a VARIANT of its bytes if
-the end of the value is known (``whole``), and is an error otherwise. Values have no lengths, so they are read row by
-row, but for UUIDs. They cannot be encoded: Kryo's state is copied as bytes. Flink: ``KryoSerializer``,
-``KryoSerializerSnapshot``.
+the end of the value is known (``whole``), and is an error otherwise. Values of the usual classes are read together
+(``objects/value_columns.py``), all others row by row. They cannot be encoded: Kryo's state is copied as bytes. Flink:
+``KryoSerializer``, ``KryoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class KryoSerializer(DeclaredSerializer):
         return np.array([(half >> 32) ^ (half & 0xFFFFFFFF) for half in halves], np.uint32).view(np.int32)
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
-        """Read row by row; ``whole``: cursors end with their values, so an unreadable value becomes its bytes."""
+        """Read values; ``whole``: cursors end with their values, so an unreadable value becomes its bytes."""
         name = WRAPPERS.get(self.type_class, self.type_class)
         kind = self.arrow_type(at.options)
         rows = _Rows(self, at, name if kind != VARIANT else "", whole)
