@@ -9,6 +9,9 @@ take, about which its size tells. A call is interpreted only if its arrays are s
 have too many rounds, since the work of a damaged or malicious snapshot may exceed its size: the arrays are restored,
 and the call is repeated with the compiled kernel.
 
+Kernels that a write needs have a form in calls of numpy, too (``array_forms``). It is about ten times as slow, so that
+it is used for larger inputs, as long as it takes less than compiling.
+
 Before numpy 2 every call is compiled: there ``np.uint64(1) + 1`` is a float, so that Python functions would compute
 other values than compiled ones do (NEP 50).
 """
@@ -25,6 +28,8 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from pyspark_savepoint.formats.kernels.array_forms import FORMS
 
 #: Where this variable is ``compiled``, every call compiles its kernel, as calls of large inputs do; where it is
 #: ``interpreted``, no call does, however long it takes. For tests and for debugging. Ignored before numpy 2.
@@ -44,6 +49,9 @@ BYTE_SECONDS, NUMBA_SECONDS, ROUND_SECONDS = 0.0003, 0.5, 4e-6
 #: The same for kernels that only need to be loaded, because there is a file with their compiled form: the first one
 #: takes as long, as that imports llvmlite. A call with more elements than these may take as long by itself.
 CACHED_SECONDS, CACHED_ELEMENTS = 0.05, 1 << 15
+
+#: Seconds for each element of the arrays of a call, where the kernel has a form in calls of numpy.
+ELEMENT_SECONDS = 2e-8
 
 #: Seconds of compiling after which a line says so.
 SILENT_SECONDS = 1.0
@@ -101,11 +109,15 @@ class Kernel:
         self.function = function
         self.compiled = compiled
         self.in_cache = in_cache
+        #: The kernel as calls of numpy, where there is such a form.
+        self.arrays = FORMS.get(function.__name__) if is_own(function) else None
         self.seconds = 0.0
         self._compiling: float | None = None
 
     def __call__(self, *arguments: Any) -> Callable[..., Any]:
         """Return what is to be called with these arguments."""
+        if self.arrays is not None and self._is_cheap(arguments):
+            return self._in_arrays
         return self._interpreted if self._is_small(arguments) else self.compiled(*arguments)
 
     @property
@@ -125,6 +137,22 @@ class Kernel:
             return False
         costs_little = spending.seconds < CACHED_SECONDS and elements <= CACHED_ELEMENTS
         return costs_little or not self.in_cache(arguments)
+
+    def _is_cheap(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether calls of numpy take less than compiling, and there is no machine code."""
+        if spending.form:
+            return False
+        elements = sum(array.size for array in arguments if isinstance(array, np.ndarray))
+        if elements * ELEMENT_SECONDS > self.left:
+            return False
+        return (elements <= CACHED_ELEMENTS and self.seconds < CACHED_SECONDS) or not self.in_cache(arguments)
+
+    def _in_arrays(self, *arguments: Any) -> Any:
+        assert self.arrays is not None
+        start = time.thread_time()
+        result = self.arrays(*arguments)
+        self.seconds += time.thread_time() - start
+        return as_compiled(result) if result is not NotImplemented else self.compiled(*arguments)(*arguments)
 
     def _interpreted(self, *arguments: Any) -> Any:
         arrays = [array for array in arguments if isinstance(array, np.ndarray) and array.flags.writeable]
@@ -171,6 +199,11 @@ def code_size(function: Any, known: set[Any] | None = None) -> int:
     code = function.__code__
     called = (function.__globals__.get(name) for name in code.co_names)
     return len(code.co_code) + sum(code_size(one.py_func, known) for one in called if hasattr(one, "py_func"))
+
+
+def is_own(function: Any) -> bool:
+    """Return whether a function is a kernel of this package."""
+    return str(function.__module__).rpartition(".")[0] == __name__.rpartition(".")[0]
 
 
 _python_forms: dict[Any, Any] = {}

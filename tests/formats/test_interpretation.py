@@ -170,6 +170,7 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
     monkeypatch.setattr(interpretation, "spending", spending)
     cached = False
     kernel = Kernel(numbers.write_fixed.py_func, lambda *_: "compiled", lambda _: cached)
+    kernel.arrays = None
 
     def form(elements: int = 10) -> str:
         chosen = kernel(np.zeros(elements, np.uint8), 3)
@@ -193,6 +194,27 @@ def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.Mon
     assert form() == "compiled"
     spending.form = interpretation.INTERPRETED
     assert form(interpretation.MOST_ELEMENTS + 1) == "interpreted"
+
+
+def test_calls_of_numpy_replace_a_kernel_that_would_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    spending = interpretation.Spending()
+    spending.form = ""
+    monkeypatch.setattr(interpretation, "spending", spending)
+    cached = False
+    kernel = Kernel(numbers.write_fixed.py_func, lambda *_: "compiled", lambda _: cached)
+    values = np.arange(1 << 17)
+
+    def written() -> bool:
+        out = np.zeros(8 * len(values), np.uint8)
+        chosen = kernel(out, 8 * values, values, 8)
+        return chosen != "compiled" and chosen(out, 8 * values, values, 8) is None and out.any()
+
+    assert written()
+    assert kernel.seconds > 0
+    cached = True
+    assert not written()
+    cached, kernel.seconds = False, kernel.seconds + kernel.left
+    assert not written()
 
 
 def test_kernels_are_interpreted_only_where_numbers_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
