@@ -65,8 +65,10 @@ ATTRIBUTES_BY_NAME = {
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
     "connector/engines/face.py": 1,  # the verbs of a face
+    "formats/serializers/kryo/objects/value_tables.py": 1,  # the numbers of kernels
+    "statebackends/merging/entry_chunk.py": 1,  # the parts of an entry
     "statebackends/types/class_names.py": 1,  # the declared fields of a serializer
-    "connector/options/options.py": 1,  # fields of options that are those of a request
+    "connector/options/options.py": 2,  # fields of options that are those of a request
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
     "formats/snapshot/needed_files.py": 1,  # the kinds of state of a subtask
