@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.kernels import strings
 from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.formats.serializers.kryo.objects.uuid_columns import uuid_texts
-from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import MAX_NAME, ValueTables
 from pyspark_savepoint.formats.variant import VARIANT
 
 #: Rows from which on it is faster to read values together: lists of lists are read in columns of a few rows.
@@ -89,7 +89,7 @@ class ValueReading:
                     row += 1
                 continue
             if what in (kernels.NEW_NAME, kernels.NEW_ID):
-                if tables.is_full:
+                if tables.is_full or (what == kernels.NEW_NAME and state[kernels.SIZE] > MAX_NAME):
                     roots[row] = kernels.LEFT_TO_CALLER
                     row += 1
                 elif what == kernels.NEW_ID:

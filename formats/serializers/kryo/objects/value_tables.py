@@ -36,8 +36,8 @@ from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import Fore
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5, ENUM_MAP, column_name
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
 
-#: Classes that may be added for the names and ids in values, so that damaged values add few.
-MAX_CLASSES, MAX_IDS = 512, 4096
+#: Classes that may be added for the names and ids in values, and the bytes of a name: damaged values add few.
+MAX_CLASSES, MAX_IDS, MAX_NAME = 512, 4096, 1024
 #: Classes and layouts, and the kinds of their objects.
 _KINDS: Mapping[str, int] = {
     **{
@@ -89,7 +89,8 @@ class ValueTables:
         self._types: dict[JavaType, int] = {}
         self._type_rows: list[list[int]] = [[0, 0, 0, 0, -1]]
         self._texts = bytearray()
-        self._names: dict[bytes, tuple[int, int]] = {}
+        #: By name: its place among the texts, its node, and its hash.
+        self._names: dict[bytes, tuple[int, int, int]] = {}
         self._ids: dict[int, int] = {}
         for rank, key in enumerate(PAIR):
             self._parts.append([0, 0, 0, rank, *self._text(key.encode())])
@@ -106,8 +107,8 @@ class ValueTables:
         self.ids: Longs = np.full(max(self._ids) + 1, -1, np.int64)
         self.ids[list(self._ids)] = list(self._ids.values())
         self.names: npt.NDArray[np.int64] = np.zeros((2 * len(self._names) + 3, 3), np.int64)
-        for name, (start, node) in self._names.items():
-            slot = _hash(name) % len(self.names)
+        for name, (start, node, code) in self._names.items():
+            slot = code % len(self.names)
             while self.names[slot, 1]:
                 slot = (slot + 1) % len(self.names)
             self.names[slot] = start, len(name), node
@@ -116,7 +117,7 @@ class ValueTables:
         """Add the class of a name, as values have it."""
         name = text.decode("ascii")
         node = self.node(WRAPPERS.get(name, name))
-        self._names[text] = self._text(text)[0], node
+        self._names[text] = self._text(text)[0], node, _hash(text)
 
     def add_id(self, number: int) -> None:
         """Add a registered class by its id."""

@@ -153,6 +153,16 @@ def test_any_values(version: Version) -> None:
             expect_same(serializer, [bytes(damaged), value], version, text=text)
 
 
+def test_many_and_long_names_of_classes_are_not_learned() -> None:
+    serializer, form = KryoSerializer.of("java.lang.Object"), object_format(5)
+    known = write_object(KryoObject("java.util.LinkedList", []), form)
+    name = b"java.util.LinkedLis"
+    for size in (20, 2000):
+        others = [known.replace(name, f"job.Class{number:06}".encode().ljust(size, b"x")) for number in range(600)]
+        expect_same(serializer, [known, *others], 5)
+        expect_same(serializer, [*others, known], 5)
+
+
 def test_large_columns() -> None:
     """More values than are in memory at once, and long ones."""
     serializer, form = KryoSerializer.of("java.lang.Object"), object_format(5)
