@@ -35,7 +35,7 @@ def identity(operator: OperatorState) -> Row:
 def display_name(*names: str | None, otherwise: str) -> str:
     """Return the first of an operator's names that is not blank, as a uid that Flink took may be.
 
-    >>> known_as(" ", None, otherwise="8409efe6adc6d20787611f16017c808f")
+    >>> display_name(" ", None, otherwise="8409efe6adc6d20787611f16017c808f")
     '8409efe6adc6d20787611f16017c808f'
     """
     return next((name for name in names if name and name.strip()), otherwise)

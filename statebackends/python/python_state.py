@@ -81,7 +81,7 @@ def is_python_operator(opened: OpenOperator) -> bool:
 def job_name_of(name: str) -> str:
     """Return the name that the job gave to a state.
 
-    >>> shown_name("python-state-total"), shown_name("total")
+    >>> job_name_of("python-state-total"), job_name_of("total")
     ('total', 'total')
     """
     return name.removeprefix(PREFIX)

@@ -175,7 +175,7 @@ def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoi
         (lambda sp, _: sp.check_migration("2.3", classes=["/jobs/nothing.jar"]), "/jobs/nothing.jar"),
         (lambda sp, new: sp.sources.with_offsets("orders-source", offsets=[("orders", 0, 5)]).write(new), "by split"),
         (lambda sp, new: sp.sources.with_offsets("orders-source", offsets=5).write(new), "rows of Arrow"),
-        (lambda sp, new: sp.sources.with_offsets("accounts", by=1).write(new), "no source"),
+        (lambda sp, new: sp.sources.with_offsets("accounts", by=1).write(new), "not a source"),
         (lambda sp, _: pyspark_savepoint.diff(SHOP, sp), "pyspark_savepoint.open(path)"),
     ],
 )

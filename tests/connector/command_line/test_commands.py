@@ -256,7 +256,7 @@ def test_positions_are_shown_before_and_after(run: Run, corpus: Path, tmp_path: 
         (["--set", "orders-1=tomorrow"], "earliest"),
         ([], "one of them"),
         (["--by", "1", "--reset", "latest"], "one of them"),
-        (["sink", "--by", "1"], "no source"),
+        (["sink", "--by", "1"], "not a source"),
         (["--by", "1234567890123456789012"], "beyond the largest, 9223372036854775807"),
         (["--by", "9223372036854775807"], "beyond the largest"),
     ],

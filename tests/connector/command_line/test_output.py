@@ -321,7 +321,7 @@ def test_links_and_long_names_that_are_written(run: Run, small: Path, tmp_path: 
         (("--report", "{tmp}/none/r.json"), "there is no such folder"),
         (("--report", "{tmp}/r.json", "--salt-file", "{tmp}/r.json"), "write the same file"),
         (("--report", "{tmp}/r.json", "--salt-file", "{tmp}/./r.md"), "write the same file"),
-        (("--report", "{tmp}/r.json", "--all-below", "{tmp}", "--all-to", "s3://bucket/to"), "files of this machine"),
+        (("--report", "{tmp}/r.json", "--all-below", "{tmp}", "--all-to", "s3://bucket/to"), "a file of this machine"),
         (("--report", "{tmp}/" + "n" * 300), "File name too long"),
     ],
 )

@@ -441,7 +441,7 @@ def test_the_plan_says_what_it_reads(corpus: Path, capsys: pytest.CaptureFixture
     path = corpus / "history" / "2.3.0-rocksdb-incr" / "checkpoints"
     given = {"path": str(path), "allowOutside": "true", "readChangeFeed": "true", "uid": "names"}
     table = SnapshotTable.of(SavepointReadOptions.parse({**given, "startingVersion": "3"}))
-    assert "MB that both have only the blocks with keys found there" in table.description
+    assert "MB that both have, only the blocks with the keys found there" in table.description
     assert table.select("key").description == table.description
     assert main(["changes", str(path), "names", "--start", "3", "--allow-outside"]) == 1
     assert table.description in capsys.readouterr().err

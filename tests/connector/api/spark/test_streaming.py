@@ -24,7 +24,7 @@ from pyspark_savepoint import (
     savepoint_from_streaming,
     starting_offsets,
 )
-from pyspark_savepoint.api.spark.streaming_checkpoint import StreamingState
+from pyspark_savepoint.api.spark.streaming_log import StreamingState
 from pyspark_savepoint.errors import (
     CorruptStateError,
     OptionError,
