@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
@@ -356,6 +356,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_
 
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2), CHANGES, st.sampled_from(["raw", "truncate", "micros"]))
+@example(0, [(123, 127)], "raw")
 def test_mutations_never_escape(index: int, changes: list[tuple[int, int]], mode: str) -> None:
     """A row with a few bytes changed is a sound column or an error of ours, and what is sound can be written."""
     exhibit = sql_zoo.exhibits()["all"]
@@ -364,7 +365,10 @@ def test_mutations_never_escape(index: int, changes: list[tuple[int, int]], mode
         column = decode(exhibit.serializer, data, timestamps=mode, row_kind=True)
         with suppress(ValueRangeError):
             (again,) = encode(exhibit.serializer, column)
-            assert decode(exhibit.serializer, again, timestamps=mode, row_kind=True).equals(column)
+            # Bytes are compared: a change may make a NaN, which equals nothing.
+            same = decode(exhibit.serializer, again, timestamps=mode, row_kind=True)
+            assert encode(exhibit.serializer, same) == [again]
+            assert same.type == column.type
 
 
 @settings(max_examples=300, deadline=None)
