@@ -33,6 +33,7 @@ def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         code = (code ^ code >> np.uint32(shift)) * np.uint32(factor)
     code ^= code >> np.uint32(16)
+    # numpy's abs returns the smallest int unchanged, because it has no positive counterpart; Flink uses 0.
     out[:] = np.maximum(np.abs(code.view(np.int32)), 0) % np.int32(max_parallelism)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.kernels import array_forms
 from pyspark_savepoint.formats.structs import Encoding
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
@@ -143,16 +144,9 @@ def key_groups_for_hashes(java_hashes: Ints, max_parallelism: int) -> Ints:
     >>> key_groups_for_hashes(np.array([99162322, -1], np.int32), 128).tolist()
     [35, 80]
     """
-    code = java_hashes.astype(np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
-    code = (code << np.uint32(15) | code >> np.uint32(17)) * np.uint32(0x1B873593)
-    code = (code << np.uint32(13) | code >> np.uint32(19)) * np.uint32(5) + np.uint32(0xE6546B64)
-    code ^= np.uint32(4)
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        code = (code ^ code >> np.uint32(shift)) * np.uint32(factor)
-    code ^= code >> np.uint32(16)
-    # numpy's abs returns the smallest int unchanged, because it has no positive counterpart; Flink uses 0.
-    magnitude = np.maximum(np.abs(code.view(np.int32)), 0)
-    return (magnitude % np.int32(max_parallelism)).astype(np.int32)
+    groups = np.empty(len(java_hashes), np.int32)
+    array_forms.key_groups(java_hashes, max_parallelism, groups)
+    return groups
 
 
 def _rotate_left(value: int, bits: int) -> int:
