@@ -308,7 +308,9 @@ def _outside(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
 
 def _kryo(operator: OperatorState, types: RegisteredStates) -> Iterator[Finding]:
     for state, serializers in _serializers_by_name(types):
-        classes = sorted({one.flink_type for one in _all(serializers) if isinstance(one, KryoSerializer)})
+        classes = sorted(
+            {one.flink_type for whole in serializers for one in whole.all_parts() if isinstance(one, KryoSerializer)}
+        )
         if classes:
             yield _finding(
                 "kryo",
@@ -325,12 +327,6 @@ def _serializers_by_name(types: RegisteredStates) -> Iterator[tuple[str, Iterabl
     for states in (types.keyed, types.operator):
         for name, metas in states.items():
             yield name, [serializer for meta in metas for serializer in meta.serializers.values()]
-
-
-def _all(serializers: Iterable[TypeSerializer]) -> Iterator[TypeSerializer]:
-    for serializer in serializers:
-        yield serializer
-        yield from _all(serializer.children)
 
 
 def check_release(surveys: Surveys) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -163,6 +163,31 @@ class TypeSerializer(ABC):
     def children(self) -> tuple[TypeSerializer, ...]:
         """The nested serializers, in the order of the snapshot."""
         return ()
+
+    def fold(self, visit: Callable[[TypeSerializer, Iterator[T]], T]) -> T:
+        """Return what ``visit`` makes of this serializer and of the results for the nested ones.
+
+        Args:
+            visit: Gets a serializer, and the results for its nested serializers in order. They are computed when they
+                are asked for, so that a visit that does not ask leaves out what is nested.
+
+        Returns:
+            The result for this serializer.
+
+        >>> from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+        >>> parse_type("MAP<LONG, LIST<STRING>>").fold(lambda _, nested: 1 + max(nested, default=0))
+        3
+
+        """
+        return visit(self, (child.fold(visit) for child in self.children))
+
+    def all_parts(self) -> Iterator[TypeSerializer]:
+        """Yield this serializer and all nested ones, at any depth, each before those nested in it."""
+        parts: list[TypeSerializer] = [self]
+        while parts:
+            part = parts.pop()
+            yield part
+            parts += reversed(part.children)
 
     def layout(self, layout: Layout) -> int:
         """Describe the bytes of a value, so that compiled code can find the ends of values.

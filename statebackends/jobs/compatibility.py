@@ -200,7 +200,8 @@ def resolve_version(
     """Return the verdict of a newer Flink about an operator's serializers; about those of Kryo only if asked."""
     if not crosses(metadata, version):
         return worst(())
-    return worst(resolution for serializer in serializers for resolution in _crossing(serializer, version, kryo))
+    parts = (part for serializer in serializers for part in serializer.all_parts())
+    return worst(resolution for part in parts for resolution in _crossing(part, version, kryo))
 
 
 def _crossing(serializer: TypeSerializer, version: Flink, kryo: bool) -> Iterator[Resolution]:
@@ -212,5 +213,3 @@ def _crossing(serializer: TypeSerializer, version: Flink, kryo: bool) -> Iterato
             f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5: check_migration shows "
             "what becomes of the values"
         )
-    for child in serializer.children:
-        yield from _crossing(child, version, kryo)

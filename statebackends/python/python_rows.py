@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, list_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.python_types import BINARY, PickledCoder
 from pyspark_savepoint.statebackends.python.python_state import PythonState, encode_keys, job_name_of, python_states
 from pyspark_savepoint.statebackends.python.resolve import PythonKey, python_key, resolve
@@ -110,7 +109,7 @@ def _of_column(state: PythonState, kind: pa.DataType) -> PythonState:
     value = kind.item_type if pa.types.is_map(kind) else kind.value_type if pa.types.is_list(kind) else kind
     if isinstance(state.coder, PickledCoder) and pa.types.is_binary(value):
         state = replace(state, coder=BINARY)
-    if any(coder is not None and _pickles(coder) for coder in (state.coder, state.key)):
+    if any(isinstance(part, PickledCoder) for coder in (state.coder, state.key) if coder for part in coder.all_parts()):
         words = f"{state.shown} {'LIST ' if state.kind == 'LIST' else ''}BYTES"
         raise OptionError(
             f"state {state.shown!r} has pickled values, which cannot be written from a VARIANT: it does not "
@@ -120,10 +119,6 @@ def _of_column(state: PythonState, kind: pa.DataType) -> PythonState:
             "'state' the states to write, without this one",
         )
     return state
-
-
-def _pickles(coder: TypeSerializer) -> bool:
-    return isinstance(coder, PickledCoder) or any(map(_pickles, coder.children))
 
 
 def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:

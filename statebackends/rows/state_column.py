@@ -38,7 +38,6 @@ from pyspark_savepoint.formats.serializers.kryo.described.open_ended import open
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.statebackends.rows.rows import Rows, RowsOfBlock
-from pyspark_savepoint.statebackends.types.serializer_parts import by_path
 from pyspark_savepoint.statebackends.types.unify import conform
 
 Block = KeyedBlock | SortedRows
@@ -106,7 +105,7 @@ def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
 
 @lru_cache(maxsize=1024)
 def _kryo_parts(serializer: TypeSerializer) -> tuple[KryoSerializer, ...]:
-    return tuple(part for part in by_path(serializer).values() if isinstance(part, KryoSerializer))
+    return tuple(part for part in serializer.all_parts() if isinstance(part, KryoSerializer))
 
 
 def decode_either(serializer: TypeSerializer, at: Cursors, decode: Callable[[Cursors], pa.Array]) -> pa.Array:

@@ -106,7 +106,8 @@ class TypeInference:
 
     def _compare(self, declared: TypeSerializer, serializer: TypeSerializer) -> None:
         """Raise an error if the notation names other fields than the class file of the class."""
-        if all(self.classes.find(pojo.class_name) is None for pojo in _pojos(declared)):
+        pojos = [part for part in declared.all_parts() if isinstance(part, PojoSerializer)]
+        if all(self.classes.find(pojo.class_name) is None for pojo in pojos):
             return
         words = _Words(self, by_words=True).infer(declared)
         if words.flink_type != serializer.flink_type:
@@ -216,10 +217,3 @@ def _is_class(words: TypeSerializer) -> bool:
 def _erasures(component: JavaType, words: GenericArraySerializer) -> tuple[str | None, ...]:
     """Return the possible class names of an array's elements."""
     return class_name(component), words.nested[0].java_class
-
-
-def _pojos(serializer: TypeSerializer) -> Iterator[PojoSerializer]:
-    if isinstance(serializer, PojoSerializer):
-        yield serializer
-    for part in serializer.children:
-        yield from _pojos(part)

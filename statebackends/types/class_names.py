@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -167,13 +167,7 @@ def traces_of(name: str) -> tuple[bytes, ...]:
 
 def may_name_classes(serializer: TypeSerializer) -> bool:
     """Return whether values may have names of classes that the snapshot does not have."""
-    return any(isinstance(part, KryoSerializer) or part.opaque_parts() for part in _all_parts(serializer))
-
-
-def _all_parts(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
-    yield serializer
-    for child in serializer.children:
-        yield from _all_parts(child)
+    return any(isinstance(part, KryoSerializer) or part.opaque_parts() for part in serializer.all_parts())
 
 
 # -- schemas of Avro -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -12,31 +13,43 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 
 #: Names from the outermost part to the innermost: ("lines", "element").
 Path = tuple[str, ...]
+#: Types of fields of serializers that have no parts: most fields, and there may be 2,000 states.
+PLAIN = frozenset({str, int, bool, bytes, type(None)})
 Change = Callable[[TypeSerializer, Path], TypeSerializer]
 
 
 def with_parts(serializer: TypeSerializer, change: Change, path: Path = ()) -> TypeSerializer:
     """Return a serializer whose direct parts are replaced by what ``change`` returns for them."""
     changed: dict[str, Any] = {}
-    held = {field.name: getattr(serializer, field.name) for field in fields(serializer)}
-    for name, value in held.items():
+    for name in _attributes(type(serializer)):
+        value = getattr(serializer, name)
+        if type(value) in PLAIN:
+            continue
         if isinstance(value, TypeSerializer):
-            changed[name] = change(value, (*path, name))
-        elif isinstance(value, tuple) and value and all(isinstance(part, TypeSerializer | Member) for part in value):
-            changed[name] = tuple(
-                replace(part, serializer=change(part.serializer, (*path, part.name)))
+            part = change(value, (*path, name))
+            if part is not value:
+                changed[name] = part
+        elif type(value) is tuple and value and all(isinstance(part, TypeSerializer | Member) for part in value):
+            parts = tuple(
+                _member(part, change, path)
                 if isinstance(part, Member)
                 else change(part, (*path, *_name(serializer, index)))
                 for index, part in enumerate(value)
             )
-    same = all(_same(held[name], value) for name, value in changed.items())
-    return serializer if same else replace(serializer, **changed)
+            if any(a is not b for a, b in zip(value, parts, strict=True)):
+                changed[name] = parts
+    return replace(serializer, **changed) if changed else serializer
 
 
-def _same(before: Any, after: Any) -> bool:
-    if isinstance(before, tuple):
-        return all(a is b or (isinstance(a, Member) and a == b) for a, b in zip(before, after, strict=True))
-    return before is after
+def _member(member: Member, change: Change, path: Path) -> Member:
+    part = change(member.serializer, (*path, member.name))
+    return member if part is member.serializer else replace(member, serializer=part)
+
+
+@cache
+def _attributes(kind: type[TypeSerializer]) -> tuple[str, ...]:
+    """Return the names of the fields of a class of serializers."""
+    return tuple(attribute.name for attribute in fields(kind))
 
 
 def _name(serializer: TypeSerializer, position: int) -> Path:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
 
 
 def merge_serializers(serializers: Iterable[TypeSerializer]) -> TypeSerializer | None:
@@ -132,22 +132,13 @@ def _all(parts: Iterable[Any]) -> tuple[Any, ...] | None:
     return None if any(part is None for part in collected) else collected
 
 
-#: Types of fields of serializers that have no parts: most fields, and there may be 2,000 states.
-_PLAIN = frozenset({str, int, bool, bytes, type(None)})
-
-
 def _normalized(serializer: TypeSerializer) -> TypeSerializer:
     """Return the serializer with one serializer for each field that the classes of a POJO inherit.
 
     Every class records the subclasses that it met in a field of its superclass, so that the same field would be two
     columns.
     """
-    changed = {}
-    for name in _attributes(type(serializer)):
-        part = getattr(serializer, name)
-        if type(part) not in _PLAIN and (value := _even_part(part)) is not part:
-            changed[name] = value
-    evened = replace(serializer, **changed) if changed else serializer
+    evened = with_parts(serializer, lambda part, _: _normalized(part))
     if not isinstance(evened, PojoSerializer) or not evened.subclasses:
         return evened
     same: dict[tuple[str, bytes | None], Any] = {}
@@ -158,22 +149,6 @@ def _normalized(serializer: TypeSerializer) -> TypeSerializer:
         known = same.get(key, member)
         same[key] = None if known is None else _united(known, member)
     return _with_fields(evened, {key: member for key, member in same.items() if member is not None})
-
-
-@cache
-def _attributes(kind: type[TypeSerializer]) -> tuple[str, ...]:
-    """Return the names of the fields of a class of serializers: most have no parts, and there may be 2,000 states."""
-    return tuple(attribute.name for attribute in fields(kind))
-
-
-def _even_part(part: Any) -> Any:
-    if isinstance(part, tuple):
-        evened = tuple(_even_part(element) for element in part)
-        return part if all(a is b for a, b in zip(evened, part, strict=True)) else evened
-    if isinstance(part, Member):
-        serializer = _normalized(part.serializer)
-        return part if serializer is part.serializer else replace(part, serializer=serializer)
-    return _normalized(part) if isinstance(part, TypeSerializer) else part
 
 
 def _all_fields(pojo: PojoSerializer) -> Iterator[Member]:

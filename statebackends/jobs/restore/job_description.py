@@ -62,8 +62,8 @@ ALWAYS_THERE = ("java.", "javax.", "scala.", "org.apache.flink.", "org.apache.av
 
 def user_classes(serializer: TypeSerializer) -> frozenset[str]:
     """Return the Java names of classes that only the job provides."""
-    names = {name for name in _names(serializer) if "." in name and not name.startswith((*ALWAYS_THERE, "["))}
-    return frozenset(names.union(*(user_classes(child) for child in serializer.children)))
+    names = (name for part in serializer.all_parts() for name in _names(part))
+    return frozenset(name for name in names if "." in name and not name.startswith((*ALWAYS_THERE, "[")))
 
 
 def _names(serializer: TypeSerializer) -> Iterator[str]:

@@ -134,12 +134,12 @@ class Target:
     @property
     def has_pojos(self) -> bool:
         """Whether values may be of subclasses of POJOs that the snapshot does not list."""
-        return any(isinstance(part, PojoSerializer) for part in by_path(self.serializer).values())
+        return any(isinstance(part, PojoSerializer) for part in self.serializer.all_parts())
 
     @property
     def pojos_of_java(self) -> frozenset[str]:
         """The classes of Java that Flink takes for POJOs, whose fields it sets: ``java.util.TimeZone``."""
-        pojos = (part for part in by_path(self.serializer).values() if isinstance(part, PojoSerializer))
+        pojos = (part for part in self.serializer.all_parts() if isinstance(part, PojoSerializer))
         return frozenset(pojo.class_name for pojo in pojos if pojo.class_name.startswith("java."))
 
 
@@ -331,15 +331,14 @@ class _Search:
 
 
 def _has_kryo(serializer: TypeSerializer) -> bool:
-    return any(isinstance(part, KryoSerializer) for part in by_path(serializer).values())
+    return any(isinstance(part, KryoSerializer) for part in serializer.all_parts())
 
 
 def _has_collections(serializer: TypeSerializer) -> bool:
-    if isinstance(serializer, KryoSerializer):
-        return serializer.type_class in COLLECTIONS
-    if _is_collection(serializer):
-        return True
-    return any(_has_collections(part) for part in serializer.children)
+    return any(
+        part.type_class in COLLECTIONS if isinstance(part, KryoSerializer) else _is_collection(part)
+        for part in serializer.all_parts()
+    )
 
 
 def _is_collection(serializer: TypeSerializer) -> bool:
@@ -365,7 +364,7 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
 
 def _own_serializers(known: TypeSerializer, old: KryoSerializer) -> OwnSerializers | None:
     """Return the classes that the new job registers with serializers of its own, and the old job does not."""
-    kryo = [part.classes for part in by_path(known).values() if isinstance(part, KryoSerializer)]
+    kryo = [part.classes for part in known.all_parts() if isinstance(part, KryoSerializer)]
     classes = frozenset[str]().union(*(registered.custom for registered in kryo)) - old.classes.custom
     with_subclasses = frozenset[str]().union(*(registered.defaults for registered in kryo)) - old.classes.custom
     return OwnSerializers(classes, with_subclasses) if classes else None

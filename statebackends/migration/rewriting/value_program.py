@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.java import decode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
-from pyspark_savepoint.statebackends.types.serializer_parts import Path, by_path, with_parts
+from pyspark_savepoint.statebackends.types.serializer_parts import Path, with_parts
 
 #: Operation of a node whose value is rewritten by function ``a``; ``kernels.skip`` has smaller numbers.
 REWRITTEN = 1000
@@ -155,7 +155,7 @@ class ValueProgram:
     @property
     def has_pojos(self) -> bool:
         """Return whether values may be of subclasses of POJOs that the snapshot does not list."""
-        return any(isinstance(part, PojoSerializer) for part in by_path(self.serializer).values())
+        return any(isinstance(part, PojoSerializer) for part in self.serializer.all_parts())
 
     def _mark(self, serializer: TypeSerializer, path: Path) -> TypeSerializer:
         if path in self.rewrites:

@@ -362,9 +362,12 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
 
 def is_plain(serializer: TypeSerializer) -> bool:
     """Return whether a serializer is of numbers, text, or lists and maps of these: writable without loading kernels."""
-    if type(serializer) in (NumberSerializer, StringSerializer):
-        return True
-    return type(serializer) in (ListSerializer, MapSerializer) and all(map(is_plain, serializer.children))
+    return serializer.fold(
+        lambda part, inner: (
+            type(part) in (NumberSerializer, StringSerializer)
+            or (type(part) in (ListSerializer, MapSerializer) and all(inner))
+        )
+    )
 
 
 def expect_column(schema: pa.Schema, column: str, what: str) -> None:

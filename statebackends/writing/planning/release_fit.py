@@ -111,16 +111,18 @@ def meta_problems(metas: Iterable[StateMetaInfoSnapshot], release: Release, kryo
             yield from (Misfit(meta.name, why) for why in _serializer_problems(serializer, release, kryo))
 
 
-def _serializer_problems(serializer: TypeSerializer, release: Release, kryo: int) -> Iterator[str]:
-    """Yield why a release cannot read a serializer's snapshot, or the values that it wrote."""
-    problem = why_unknown(serializer.snapshot_class, release.version)
-    if problem is not None:
-        yield problem
-        return
-    if isinstance(serializer, KryoSerializer) and kryo != release.kryo:
-        yield f"values were written by Kryo {kryo}, and Flink {release.name} reads with Kryo {release.kryo}"
-    for child in serializer.children:
-        yield from _serializer_problems(child, release, kryo)
+def _serializer_problems(serializer: TypeSerializer, release: Release, kryo: int) -> list[str]:
+    """Return why a release cannot read a serializer's snapshot, or the values that it wrote."""
+    of_kryo = f"values were written by Kryo {kryo}, and Flink {release.name} reads with Kryo {release.kryo}"
+
+    def problems(part: TypeSerializer, inner: Iterator[list[str]]) -> list[str]:
+        unknown = why_unknown(part.snapshot_class, release.version)
+        if unknown is not None:
+            return [unknown]
+        below = [problem for nested in inner for problem in nested]
+        return [of_kryo, *below] if isinstance(part, KryoSerializer) and kryo != release.kryo else below
+
+    return serializer.fold(problems)
 
 
 def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path: str | None = None) -> None:
