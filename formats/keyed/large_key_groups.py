@@ -25,91 +25,43 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
-import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.local_files import discard, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, block_of, take_entries
-
-Key = tuple[int, bytes]
-
-
-class _BlockRun:
-    """Blocks of one state: those read so far, and the next one."""
-
-    def __init__(self, blocks: Iterator[KeyedBlock]) -> None:
-        self.blocks = blocks
-        self.pieces: list[tuple[KeyedBlock, int]] = []
-        self.ahead = self._next()
-
-    def _next(self) -> KeyedBlock | None:
-        return next((block for block in self.blocks if len(block)), None)
-
-    def advance(self) -> None:
-        """Read the next block."""
-        if self.ahead is not None:
-            self.pieces.append((self.ahead, 0))
-            self.ahead = self._next()
-
-    @property
-    def last(self) -> Key:
-        """Return the key of the last entry read so far."""
-        block, _ = self.pieces[-1]
-        return key_of(block, len(block) - 1)
-
-    def take_before(self, boundary: Key | None) -> list[pa.RecordBatch]:
-        """Remove and return the entries before a boundary, or all."""
-        taken, kept = [], []
-        for block, low in self.pieces:
-            high = len(block) if boundary is None else first_not_before(block, low, boundary)
-            if high > low:
-                taken.append(take_entries(block, np.arange(low, high)))
-            if high < len(block):
-                kept.append((block, high))
-        self.pieces = kept
-        return taken
+from pyspark_savepoint.formats.sorted_runs import join_runs
 
 
-def key_of(block: KeyedBlock, entry: int) -> Key:
-    """Return the sort key of an entry."""
-    span = block.buffer[int(block.span_start[entry]) : int(block.span_end[entry])]
-    return int(block.key_group[entry]), span.tobytes()
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """Entries [low, high) of a block, as a part of a sorted run."""
 
+    block: KeyedBlock
+    low: int
+    high: int
 
-def first_not_before(block: KeyedBlock, low: int, boundary: Key) -> int:
-    """Return the first entry from ``low`` on whose sort key is not less than ``boundary``."""
-    high = len(block)
-    while low < high:
-        middle = (low + high) // 2
-        if key_of(block, middle) < boundary:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    def __len__(self) -> int:
+        return self.high - self.low
+
+    def place(self, entry: int) -> tuple[int, bytes]:
+        """Return the key group and the key of an entry."""
+        block, entry = self.block, self.low + entry
+        span = block.buffer[int(block.span_start[entry]) : int(block.span_end[entry])]
+        return int(block.key_group[entry]), span.tobytes()
+
+    def cut(self, low: int, high: int) -> _Entries:
+        """Return entries [low, high) of these."""
+        return _Entries(self.block, self.low + low, self.low + high)
 
 
 def merge_sorted(streams: Sequence[Iterator[KeyedBlock]]) -> Iterator[KeyedBlock]:
     """Yield complete blocks with the entries of all streams, in order. Each stream is one state, sorted by key."""
-    runs = [_BlockRun(blocks) for blocks in streams]
-    while True:
-        for run in runs:
-            if not run.pieces:
-                run.advance()
-        live = [run for run in runs if run.pieces]
-        if not live:
-            return
-        template = live[0].pieces[0][0]
-        boundary = min((run.last for run in live if run.ahead is not None), default=None)
-        taken = [batch for run in live for batch in run.take_before(boundary)]
-        if taken:
-            yield block_of(taken, template)
-            continue
-        # All entries read so far belong to one key with more entries to come: read on.
-        for run in live:
-            if run.ahead is not None and run.last == boundary:
-                run.advance()
+    runs = [(_Entries(block, 0, len(block)) for block in blocks) for blocks in streams]
+    for taken in join_runs(runs, whole_keys=True):
+        parts = [part for run in taken for part in run]
+        yield block_of([take_entries(part.block, slice(part.low, part.high)) for part in parts], parts[0].block)
 
 
 #: Content offsets of the start and of the end of a state's entries.

@@ -35,6 +35,7 @@ from pyspark_savepoint.formats.rocksdb.entries import (
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
 from pyspark_savepoint.formats.rocksdb.sst import KeyPrefixes, SstFile, wrong_size
 from pyspark_savepoint.formats.rocksdb.table_ends import SMALL, comes_whole, end_of
+from pyspark_savepoint.formats.sorted_runs import join_runs, rows_before
 
 CURRENT = "CURRENT"
 #: Greater than every key group.
@@ -330,39 +331,6 @@ def _check_family(file: SstFile, name: str) -> None:
         )
 
 
-class _Pending:
-    """A run that is read in steps: the parts read so far, and the next one."""
-
-    def __init__(self, parts: Iterator[DatabaseEntries]) -> None:
-        self.parts = parts
-        self.pieces: list[DatabaseEntries] = []
-        self.ahead = self._next()
-
-    def _next(self) -> DatabaseEntries | None:
-        return next((part for part in self.parts if len(part)), None)
-
-    def advance(self) -> None:
-        """Read the next part."""
-        if self.ahead is not None:
-            self.pieces.append(self.ahead)
-            self.ahead = self._next()
-
-    @property
-    def last(self) -> bytes:
-        """Return the last key read so far."""
-        return self.pieces[-1].key(len(self.pieces[-1]) - 1)
-
-    def take_before(self, boundary: bytes | None) -> list[DatabaseEntries]:
-        """Remove and return the entries with keys before a boundary, or all."""
-        taken, kept = [], []
-        for piece in self.pieces:
-            cut = len(piece) if boundary is None else piece.first_not_before(boundary)
-            taken += [piece.cut(0, cut)] if cut else []
-            kept += [piece.cut(cut, len(piece))] if cut < len(piece) else []
-        self.pieces = kept
-        return taken
-
-
 class FamilyReader:
     """Reader of the entries of a column family in the key groups of ``bounds``; see :meth:`Database.family`."""
 
@@ -464,22 +432,10 @@ class FamilyReader:
     def steps(self, low: int, high: int, block_bytes: int) -> Iterator[DatabaseEntries]:
         """Yield the values of :meth:`read` in parts of about ``block_bytes`` bytes; a key is in only one part."""
         step = max(MIN_STEP, block_bytes // max(1, len(self.runs)))
-        runs = [_Pending(run.steps(low, high, step)) for run in self.runs]
-        while True:
-            for run in runs:
-                if not run.pieces:
-                    run.advance()
-            live = [run for run in runs if run.pieces]
-            if not live:
-                return
-            boundary = min((run.last for run in live if run.ahead is not None), default=None)
-            entries = self._resolve([run.take_before(boundary) for run in live])
-            if entries is not None:
-                yield entries
-                continue
-            for run in live:
-                if run.pieces and run.ahead is not None and run.last == boundary:
-                    run.advance()
+        for parts in join_runs([run.steps(low, high, step) for run in self.runs], whole_keys=True):
+            entries = self._resolve(parts)
+            assert entries is not None
+            yield entries
 
     def _resolve(self, runs: list[list[DatabaseEntries]], arena: Arena | None = None) -> DatabaseEntries | None:
         sorted_runs = _joined(runs)
@@ -493,7 +449,7 @@ class FamilyReader:
 
 def _outside(entries: DatabaseEntries, smallest: bytes, largest: bytes) -> DatabaseEntries:
     """Return the entries, which are sorted, without those of keys from ``smallest`` to ``largest``."""
-    first, stop = entries.first_not_before(smallest), entries.first_not_before(largest + b"\0")
+    first, stop = rows_before(entries, smallest), rows_before(entries, largest, inclusive=True)
     return entries.take(np.r_[0:first, stop : len(entries)]) if first < stop else entries
 
 

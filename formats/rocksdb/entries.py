@@ -50,7 +50,8 @@ class DatabaseEntries:
     def __len__(self) -> int:
         return len(self.tag)
 
-    def key(self, entry: int) -> bytes:
+    def place(self, entry: int) -> bytes:
+        """Return the key of an entry."""
         return self.buffer[int(self.key_start[entry]) : int(self.key_end[entry])].tobytes()
 
     def cut(self, low: int, high: int) -> DatabaseEntries:
@@ -63,17 +64,6 @@ class DatabaseEntries:
             self.buffer, self.key_start[rows], self.key_end[rows],
             self.value_start[rows], self.value_end[rows], self.tag[rows], self.paths,
         )  # fmt: skip
-
-    def first_not_before(self, key: bytes) -> int:
-        """Return the first entry whose user key is not less than ``key``."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self.key(middle) < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
 
 
 def decode_entries(
@@ -95,7 +85,7 @@ def decode_entries(
     if np.any(number[1:] < number[:-1]):
         raise _unreadable(file.path, "entries in the order of their keys")
     info = file.info
-    if len(entries) and not info.smallest.user_key <= entries.key(0) <= entries.key(-1) <= info.largest.user_key:
+    if len(entries) and not info.smallest.user_key <= entries.place(0) <= entries.place(-1) <= info.largest.user_key:
         raise another_file(file)
     return entries if last - first == len(entries) else entries.cut(first, last)
 

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, binary_array, 
 from pyspark_savepoint.formats.io.local_files import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.sorted_runs import join_runs
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ class SortedBatch:
         """Return the position of a row in the order: its key group and key."""
         return int(self.key_group[row]), self.key[row].as_py()
 
-    def slice(self, low: int, high: int) -> SortedBatch:
+    def cut(self, low: int, high: int) -> SortedBatch:
         """Return rows [low, high)."""
         return SortedBatch(self.key_group[low:high], self.key.slice(low, high - low), self.rows.slice(low, high - low))
 
@@ -204,58 +205,6 @@ def read_run(file: Any) -> Iterator[SortedBatch]:
             yield SortedBatch(fixed_values(batch.column(0), np.int32).copy(), batch.column(1), rows)
 
 
-class _Run:
-    """Cursor over a run with its current batch."""
-
-    def __init__(self, batches: Iterator[SortedBatch]) -> None:
-        self.batches = batches
-        self.batch: SortedBatch | None = None
-        self.ahead: SortedBatch | None = None
-        self._next()
-        self.advance()
-
-    def _next(self) -> None:
-        self.ahead = next((batch for batch in self.batches if len(batch)), None)
-
-    def advance(self) -> None:
-        """Move to the next batch, if there is one."""
-        self.batch = self.ahead
-        if self.batch is not None:
-            self._next()
-
-    @property
-    def last(self) -> tuple[int, bytes]:
-        """Return the position of the last row of the current batch."""
-        assert self.batch is not None
-        return self.batch.place(len(self.batch) - 1)
-
-    def take(self, boundary: tuple[int, bytes] | None, inclusive: bool) -> SortedBatch | None:
-        """Remove and return the rows before a boundary (up to it if ``inclusive``), or all without a boundary."""
-        batch = self.batch
-        if batch is None:
-            return None
-        high = len(batch) if boundary is None else _bound(batch, boundary, inclusive)
-        if high == len(batch):
-            self.advance()
-            return batch
-        self.batch = batch.slice(high, len(batch))
-        return batch.slice(0, high) if high else None
-
-
-def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> int:
-    """Return the number of rows before a boundary, or up to it if ``inclusive``."""
-    low = int(np.searchsorted(batch.key_group, boundary[0], "left"))
-    high = int(np.searchsorted(batch.key_group, boundary[0], "right"))
-    while low < high:
-        middle = (low + high) // 2
-        key = batch.key[middle].as_py()
-        if key < boundary[1] or (inclusive and key == boundary[1]):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 class Sorting:
     """Rows of some batches, with their sort order."""
 
@@ -284,20 +233,9 @@ def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
 
 
 def merge_runs(runs: Sequence[Iterator[SortedBatch]]) -> Iterator[SortedBatch]:
-    """Yield the rows of sorted runs in order; of equal keys those of an earlier run first.
-
-    At most two batches of every run are in memory. Of the runs that have more batches, the one whose current batch ends
-    with the smallest key sets the boundary up to which all runs are taken. Runs before it are taken including that key;
-    later runs excluding it, because the run itself may have more rows of that key.
-    """
-    live = [_Run(run) for run in runs]
-    while True:
-        live = [run for run in live if run.batch is not None]
-        if not live:
-            return
-        boundary, least = min(((run.last, i) for i, run in enumerate(live) if run.ahead is not None), default=(None, 0))
-        taken = [run.take(boundary, i <= least) for i, run in enumerate(live)]
-        pieces = [piece for piece in taken if piece is not None]
+    """Yield the rows of sorted runs in order; of equal keys those of an earlier run first."""
+    for taken in join_runs(runs, whole_keys=False):
+        pieces = [piece for run in taken for piece in run]
         yield pieces[0] if len(pieces) == 1 else sort_batches(pieces)
 
 
@@ -353,7 +291,7 @@ class RowSorter:
         runs = [run for level in reversed(self._levels) for run in level]
         for batch in merge_runs([read_run(run) for run in runs]):
             for low in range(0, len(batch), batch_rows):
-                yield batch.slice(low, min(low + batch_rows, len(batch)))
+                yield batch.cut(low, min(low + batch_rows, len(batch)))
 
     def write_run(self, sink: RunSink) -> RunInfo:
         """Write all rows in order as one run, which :func:`read_run` reads; the sink stays open."""

@@ -180,7 +180,7 @@ def _within(batches: Iterator[SortedBatch], key_groups: KeyGroupRange) -> Iterat
     for batch in batches:
         low, high = np.searchsorted(batch.key_group, [key_groups.start, key_groups.end + 1]).tolist()
         if low < high:
-            yield batch.slice(low, high) if high - low < len(batch) else batch
+            yield batch.cut(low, high) if high - low < len(batch) else batch
         if high < len(batch):
             return
 

@@ -149,7 +149,7 @@ def _by_key_group(
     for batch in batches:
         key_groups, bounds = group_bounds(batch.key_group)
         for key_group, low, high in zip(key_groups.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            yield key_group, add, batch.slice(low, high)
+            yield key_group, add, batch.cut(low, high)
 
 
 def _place(step: tuple[int, Callable[[SortedBatch], None], SortedBatch]) -> int:
@@ -452,9 +452,9 @@ class KeyGroupCursor:
                 return
             cut = int(np.searchsorted(batch.key_group, key_group, "right"))
             if cut < len(batch):
-                self.rest = batch.slice(cut, len(batch))
+                self.rest = batch.cut(cut, len(batch))
             if cut:
-                yield batch.slice(0, cut)
+                yield batch.cut(0, cut)
             if cut < len(batch):
                 return
 

@@ -223,13 +223,13 @@ def _whole_keys(batches: Iterator[SortedBatch]) -> Iterator[SortedBatch]:
         last = int(np.flatnonzero(_begins(batch))[-1])
         same = bool(held) and held[-1].place(len(held[-1]) - 1) == batch.place(0)
         if last or not same:
-            head = batch.slice(0, last) if same or last else None
+            head = batch.cut(0, last) if same or last else None
             done = [*held, *([head] if head is not None and len(head) else [])] if same else held
             if done:
                 yield _joined(done)
             if not same and last:
-                yield batch.slice(0, last)
-            held = [batch.slice(last, len(batch))]
+                yield batch.cut(0, last)
+            held = [batch.cut(last, len(batch))]
         else:
             held.append(batch)
     if held:

@@ -129,7 +129,7 @@ class ConnectedRecords(Records):
         given = self.inputs.broadcast
         assert given is not None
         for low in range(0, len(batch), CHUNK):
-            rows = batch.slice(low, min(low + CHUNK, len(batch))).rows
+            rows = batch.cut(low, min(low + CHUNK, len(batch))).rows
             none = [None] * rows.num_rows
             times = none if given.timestamp is None else timestamps_of(rows, given.timestamp).tolist()
             yield from zip(given.values(rows, reuse, unshared), times, strict=False)

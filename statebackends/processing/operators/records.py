@@ -187,7 +187,7 @@ class Records:
         """Yield a batch as Python objects, some at a time."""
         size = CHUNK if self.order.sort else max(1, len(batch))
         for low in range(0, len(batch), size):
-            yield self._chunk(batch.slice(low, min(low + size, len(batch))), reuse, unshared)
+            yield self._chunk(batch.cut(low, min(low + size, len(batch))), reuse, unshared)
 
     def _chunk(self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         starts = run_starts(batch)

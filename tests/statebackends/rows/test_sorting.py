@@ -171,7 +171,7 @@ def test_rows_without_columns_spilled() -> None:
 
 def test_slices_of_larger_batches() -> None:
     everything = batch_of([(i % 3, bytes([i]), i) for i in range(50, 0, -1)])
-    part = everything.slice(10, 40)
+    part = everything.cut(10, 40)
     with RowSorter(SCHEMA, PLENTY) as sorter:
         sorter.add(part.key_group, part.key, part.rows)
         found = rows_of(sorter.sorted())
