@@ -64,7 +64,7 @@ ATTRIBUTES_BY_NAME = {
     "connector/options/public_names.py": 1,  # the public names
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask
-    "connector/engines/face.py": 1,  # the verbs of a face
+    "connector/text/helpful_names.py": 1,  # the verbs of a face
     "formats/serializers/kryo/objects/value_tables.py": 1,  # the numbers of kernels
     "statebackends/merging/entry_chunk.py": 1,  # the parts of an entry
     "statebackends/types/class_names.py": 1,  # the declared fields of a serializer

@@ -9,11 +9,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.engines.display import html_tree, line, text_tree
-from pyspark_savepoint.engines.face import Face, R, T, own_arguments
+from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import (
     OptionError,
-    SnapshotNotFoundError,
-    StateFileNotFoundError,
     type_name,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -41,10 +39,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
 )
+from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.snapshot.publication import Staging
-    from pyspark_savepoint.formats.snapshot.relocation import FileCopy
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
     from pyspark_savepoint.options.keywords import (
         KeyedStateOptions,
@@ -868,20 +865,12 @@ class Edits(Face[R, T]):
             held = Savepoint.load(spark, "/checkpoints/7d2e", version_as_of="latest").pin("/savepoints/held")
 
         """
-        from pyspark_savepoint.formats.snapshot.as_of import explained
-        from pyspark_savepoint.write.copying import pin_snapshot
+        from pyspark_savepoint.api.copies import hold
 
-        source = self._read_path()
+        self._read_path()
         target = self._engine.located(snapshot_path(path))
         options = {**self.options, **to_options({OPTION: storage_options})}
-
-        def copy(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:
-            return self._engine.copy(copies, staging, shared=False)
-
-        try:
-            pin_snapshot(self._snapshot(), reached(target, options), copy, checkpoint_id)
-        except (SnapshotNotFoundError, StateFileNotFoundError) as error:
-            raise explained(error, [reached(source, self.options)]) from None
+        hold(self, reached(target, options), checkpoint_id)
         return self._at(target, options)
 
     @staticmethod

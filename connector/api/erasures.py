@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
@@ -141,7 +142,7 @@ class Erasures(Edits[R, T]):
 
         ``others``: search the other snapshots of the job, too.
         """
-        from pyspark_savepoint.erasure.erasing import files_of, new_salt
+        from pyspark_savepoint.erasure.erasing import files_of
         from pyspark_savepoint.erasure.report import ErasureReport
 
         erasing.examine()
@@ -329,13 +330,23 @@ class Erasures(Edits[R, T]):
                 yield row
 
 
+def new_salt() -> str:
+    """Return a random salt."""
+    return secrets.token_hex(16)
+
+
 def erase_if_there(
     savepoint: Erasures[Any, Any], keys: Any, where: Any, by: Any, record_types: Any, to: str, **options: Any
-) -> ErasureReport:
+) -> ErasureReport | None:
     """Erase as :meth:`Erasures.erase` does in one of several snapshots, which may have none of the keys.
 
-    The other snapshots are not searched: the report of the first one names them.
+    The other snapshots are not searched: the report of the first one names them. None, and nothing is written, if some
+    of its files are in folders of other checkpoints.
     """
+    from pyspark_savepoint.erasure.erasing import is_self_contained
+
+    if not is_self_contained(savepoint.plan):
+        return None
     erasing = savepoint._erasing(keys, where, by, record_types)
     erasing.may_be_gone = True
     return savepoint._erase(erasing, to, below=None, others=False, **options)

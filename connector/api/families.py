@@ -9,14 +9,12 @@ import pyarrow as pa
 
 from pyspark_savepoint.engines.face import (
     Face,
-    HelpfulNames,
     R,
     T,
     as_user_table,
     changed,
     engine_of,
     table_of,
-    verbs_of,
     with_plan,
     words_of,
 )
@@ -26,6 +24,7 @@ from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.text.helpful_names import HelpfulNames, verbs_of
 
 #: The savepoint that has the verbs. Its changes are savepoints of the same class.
 S = TypeVar("S", bound=Face[Any, Any])

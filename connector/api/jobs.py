@@ -12,6 +12,7 @@ from pyspark_savepoint.engines.face import Face, R, T, snapshot_of
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+    from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck
 
 
 class JobRestore(Family[S, R, T]):
@@ -76,11 +77,10 @@ class JobRestore(Family[S, R, T]):
             sp.job(of_the_new_job).check_restore()
 
         """
-        from pyspark_savepoint.insight.restore import restore_table
+        from pyspark_savepoint.insight.restore import warn_of_assumptions
 
-        verdicts = restore_table(
-            snapshot_of(self._savepoint),
-            self._job,
+        check = restore_check(
+            self,
             types=types,
             flink_version=flink_version,
             state_backend=state_backend,
@@ -88,10 +88,10 @@ class JobRestore(Family[S, R, T]):
             java_classes=java_classes,
             inferred_by=inferred_by,
             allow_non_restored_state=allow_non_restored_state,
-            hasher=self._hasher,
             old_plan=old_plan,
         )
-        return self._shown(verdicts)
+        warn_of_assumptions(check.notes)
+        return self._shown(check.to_arrow())
 
     def restore_plan(self) -> T:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
@@ -134,3 +134,10 @@ class JobRestore(Family[S, R, T]):
         from pyspark_savepoint.insight.restore import identifier_at
 
         return identifier_at(snapshot_of(self._savepoint), self._job, name, self._hasher)
+
+
+def restore_check(restore: JobRestore[Any, Any, Any], **settings: Any) -> RestoreCheck:
+    """Return the verdicts of ``check_restore``, with what is assumed of the job, and what is not described."""
+    from pyspark_savepoint.insight.restore import check_snapshot
+
+    return check_snapshot(snapshot_of(restore._savepoint), restore._job, hasher=restore._hasher, **settings)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack
 from pyspark_savepoint.api.verbs import SavepointVerbs
 from pyspark_savepoint.engines.arrow.local_engine import ArrowStream, LocalEngine
 from pyspark_savepoint.engines.arrow.local_table import LocalTable
-from pyspark_savepoint.engines.face import own_arguments
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.option_values import to_options
@@ -29,6 +28,7 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.text.doors import of_open
+from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import OpenOptions

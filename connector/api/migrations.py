@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Generic, Self, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pyspark_savepoint.engines.face import Face, R, T, at_path, engine_of, snapshot_of
 from pyspark_savepoint.engines.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.plan.engine import Pieces
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
 S = TypeVar("S", bound=Face[Any, Any])
 
@@ -32,10 +33,7 @@ class SavepointMigration(Generic[S, T]):
 
     def check(self) -> T:
         """Return the verdicts about all parts of the state, the worst first."""
-        engine = engine_of(self.savepoint)
-        with engine.showing("checking"):
-            checked: pa.Table = self.migration.check(self._run).to_arrow()
-        verdicts: T = engine.shown(checked)
+        verdicts: T = engine_of(self.savepoint).shown(self.verdicts().to_arrow())
         return verdicts
 
     def write(self, path: str | PathLike[str], *, checkpoint_id: int | None = None) -> S:
@@ -63,9 +61,24 @@ class SavepointMigration(Generic[S, T]):
         """
         engine, options = engine_of(self.savepoint), self.savepoint.options
         target = engine.located(snapshot_path(path))
-        with engine.explaining(), engine.showing("migrating"):
-            self.migration.write(reached(target, options), self._run, checkpoint_id)
+        self.publish(reached(target, options), checkpoint_id=checkpoint_id)
         return at_path(self.savepoint, target, options)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The states that are left out, or keep their bytes."""
+        return self.migration.drop | self.migration.as_is
+
+    def verdicts(self) -> MigrationCheck:
+        """Internal: what :meth:`check` shows."""
+        with engine_of(self.savepoint).showing("checking"):
+            return self.migration.check(self._run)
+
+    def publish(self, path: str, *, checkpoint_id: int | None, dry_run: bool = False) -> MigrationCheck:
+        """Internal: write to an absolute path, unless ``dry_run``, and return the verdicts about what is written."""
+        engine = engine_of(self.savepoint)
+        with engine.explaining(), engine.showing("migrating"):
+            return self.migration.write(path, self._run, checkpoint_id, dry_run=dry_run)
 
     def _run(self, work: Pieces) -> Mapping[int, bytes]:
         return engine_of(self.savepoint).run(work, self.parallelism)

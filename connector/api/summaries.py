@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.api.tables import Tables
-from pyspark_savepoint.engines.face import Face, R, T, own_arguments
+from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -21,6 +21,7 @@ from pyspark_savepoint.insight.comparisons import changed_rows, overview
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.plan.engine import Engine
+from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
     pass

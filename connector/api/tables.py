@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -205,9 +206,9 @@ class Tables(Face[R, T]):
                     found=", ".join(sorted([*options, *(["state"] if state is not None else [])])),
                     remedy="name the operator: timers(uid, ...)",
                 )
-            from pyspark_savepoint.erasure.all_timers import timers_table
+            from pyspark_savepoint.erasure.all_timers import SCHEMA, all_timers
 
-            found: T = self._engine.shown(timers_table(self.options, self._read_path()))
+            found: T = self._engine.listed(partial(all_timers, self.options, self._read_path()), SCHEMA)
             return found
         return self._of("timers", uid, options, state)
 

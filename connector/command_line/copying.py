@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark_savepoint.api.copies import copy_snapshot, hold, planned_copies, relocate_snapshot
 from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.command_line.arguments import Cp, Pin, Relocate, read_options
 from pyspark_savepoint.command_line.edits import finished
@@ -12,7 +13,6 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.text.texts import numbered
-from pyspark_savepoint.write.copying import copy_snapshot, pin_snapshot, planned_copies, relocate_snapshot
 
 
 def copy(arguments: Cp, output: Output) -> int:
@@ -36,7 +36,8 @@ def pin(arguments: Pin, output: Output) -> int:
     if arguments.dry_run:
         copies = planned_copies(source, target, arguments.checkpoint_id)
         return not_written(arguments, output, len(source.operators), copies)
-    held, copied = pin_snapshot(source, target, checkpoint_id=arguments.checkpoint_id)
+    savepoint = open_savepoint(arguments.path, **read_options(arguments))
+    held, copied = hold(savepoint, target, arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
     output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
     return written(arguments, arguments.target, output)

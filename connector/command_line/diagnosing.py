@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
+from pyspark_savepoint.api.monitoring import is_label, metrics_of
 from pyspark_savepoint.command_line.arguments import SEVERITIES, Doctor, Metrics, Report, UsageError, read_options
 from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
-from pyspark_savepoint.engines.face import snapshot_of
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
-from pyspark_savepoint.insight.metrics import PREFIX, STATE, openmetrics, samples_of
-from pyspark_savepoint.insight.surveys import Surveys
 from pyspark_savepoint.text.texts import readable_size, replacing
 
 DONE, FOUND = 0, 1
@@ -80,20 +76,15 @@ def metrics(arguments: Metrics, output: Output) -> int:
     more = tuple(_constant(text) for text in arguments.label)
     if len(dict(more)) < len(more):
         raise UsageError("--label gives a label twice", found=", ".join(name for name, _ in more))
-    options = read_options(arguments)
     newest = newest_of(located(arguments, arguments.path))
     _remarks(newest, output)
-    surveys = Surveys(open_savepoint(newest.history[-1].path, **options))
-    before = snapshot_of(open_savepoint(newest.history[-2].path, **options)) if len(newest.history) > 1 else None
-    samples = samples_of(surveys, newest, before, arguments.most)
-    lines = "".join(f"{line}\n" for line in openmetrics(samples, more))
+    numbers = metrics_of(newest, arguments.most, more, read_options(arguments))
+    lines = numbers.to_openmetrics()
     if arguments.push_textfile is not None:
         with replacing(Path(arguments.push_textfile).expanduser()) as pending:
             pending.write_text(lines, encoding="utf-8")
     elif as_json:
-        for sample in samples:
-            labels = dict((*more, *sample.labels))
-            record = {"name": sample.metric.full_name, "labels": labels, "value": sample.value}
+        for record in numbers.records():
             replace(output, form=Form.JSON).record(record)
     else:
         replace(output, width=None).say(lines.rstrip("\n"))
@@ -102,10 +93,10 @@ def metrics(arguments: Metrics, output: Output) -> int:
 
 def _constant(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
-    if not mark or not re.fullmatch(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", name) or name in STATE:
+    if not mark or not is_label(name):
         raise UsageError(
             "--label takes NAME=VALUE",
             found=repr(text),
-            remedy=f"such as --label job_name=shop, which all series {PREFIX}* then have",
+            remedy="such as --label job_name=shop, which all series flink_savepoint_* then have",
         )
-    return name, shown(value, line=True)
+    return name, value

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
+from pyspark_savepoint.api.local_tables import LocalTable
 from pyspark_savepoint.command_line.arguments import (
     Arguments,
     CopyOperator,
@@ -36,7 +37,6 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
-from pyspark_savepoint.engines.arrow.local_table import LocalTable
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,

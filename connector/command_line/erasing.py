@@ -7,18 +7,13 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.api.erasures import erase_if_there
+from pyspark_savepoint.api.erasures import erase_if_there, new_salt
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import Erase, UsageError, VerifyErasure, read_options
+from pyspark_savepoint.command_line.arguments import SEVERITIES, Erase, UsageError, VerifyErasure, read_options
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, text_of_file
-from pyspark_savepoint.erasure.erasing import is_self_contained, new_salt
-from pyspark_savepoint.erasure.files import NOT_IN_METADATA
-from pyspark_savepoint.erasure.proof import ERROR
-from pyspark_savepoint.erasure.report import ErasureReport
-from pyspark_savepoint.erasure.tables import place_of, unknown_place
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
@@ -50,21 +45,21 @@ def erase(arguments: Erase, output: Output) -> int:
         if arguments.salt_file is not None:
             _write_salt(Path(arguments.salt_file).expanduser(), salt)
     below = _below(arguments, base)  # before anything is written there
-    report = _erased(base, arguments, output, arguments.target, arguments.report, keys, options)
+    removed = _erased(base, arguments, output, arguments.target, arguments.report, keys, options) or 0
     if not arguments.dry_run:
         written(arguments, arguments.target, output)
-    removed, failed = report.removed, 0
+    failed = 0
     for path, new in below:
         output.say("")
         output.say(path)
         try:
             other = opened(arguments, path)
-            if not is_self_contained(other.plan):
+            own = None if arguments.report is None else _report_beside(new, path, arguments.report)
+            count = _erased(other, arguments, output, new, own, keys, options, may_be_gone=True)
+            if count is None:
                 output.say("not self-contained: its files belong to other checkpoints too; nothing was written")
                 output.record({"path": path, "self_contained": False})
-                continue
-            own = None if arguments.report is None else _report_beside(new, path, arguments.report)
-            removed += _erased(other, arguments, output, new, own, keys, options, may_be_gone=True).removed
+            removed += count or 0
         except SavepointError as error:
             failed += 1
             output.say(f"not erased: {error}")
@@ -86,69 +81,41 @@ def _erased(
     options: Any,
     *,
     may_be_gone: bool = False,
-) -> ErasureReport:
-    """Erase keys from one snapshot, write its report and show what matters of it."""
+) -> int | None:
+    """Erase keys from one snapshot, write its report, show what matters of it, and return how many rows were removed.
+
+    None if it ``may_be_gone``, and has files of other checkpoints.
+    """
     common: dict[str, Any] = {
+        "to": target,
+        "dry_run": arguments.dry_run,
+        "strict": arguments.strict,
+        "accept": arguments.accept,
         "flink_version": arguments.flink,
         "portable": arguments.portable,
         "checkpoint_id": arguments.checkpoint_id,
+        **options,
     }
-    if may_be_gone:
-        report = erase_if_there(
-            base,
-            keys,
-            to=target,
-            dry_run=arguments.dry_run,
-            strict=arguments.strict,
-            accept=arguments.accept,
-            **common,
-            **options,
-        )
-    else:
-        report = base.erase(
-            keys,
-            to=target,
-            dry_run=arguments.dry_run,
-            strict=arguments.strict,
-            accept=arguments.accept,
-            below=arguments.below,
-            **common,
-            **options,
-        )
+    report = erase_if_there(base, keys, **common) if may_be_gone else base.erase(keys, below=arguments.below, **common)
+    if report is None:
+        return None
     if path is not None:
         whole = Path(path).expanduser()
+        if may_be_gone:
+            whole.parent.mkdir(parents=True, exist_ok=True)
         if arguments.salt_file is None:
             _write_salt(_beside(path), str(report.salt))
         for file, text in ((whole, report.to_json()), (whole.with_suffix(MARKDOWN), report.to_markdown())):
             with replacing(file) as pending:
                 pending.write_text(text, encoding="utf-8")
     output.table(REMOVED, (row for row in report.rows() if row["removed"]))
-    content = report.content
     verb = "would be removed: nothing was written" if arguments.dry_run else "removed"
     output.say(f"{numbered(report.removed, 'row')} {verb}")
-    for one in content["not_looked_into"]:
-        size = "size unknown" if one["bytes"] is None else numbered(one["bytes"], "byte")
-        hits = numbered(sum(hit["hits"] for hit in one["hits"]), "hit")
-        output.say(f"not looked into: {unknown_place(one)}, {size}, {hits}: {one['why']}")
-    for one in content["standing"]:
-        inside = sum(hit["hits"] for hit in one["inside"])
-        output.say(f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside")
-    for one in content["before"]["files"]:
-        if NOT_IN_METADATA in one["of"] and (one.get("hits") or "problem" in one):
-            found = numbered(sum(hit["hits"] for hit in one.get("hits", ())), "hit")
-            location = posixpath.join(content["before"]["path"], one["name"])
-            output.say(f"not part of the snapshot: {location}: {one.get('problem') or found}")
-    for one in content["others"]:
-        output.say(f"also in: {one['path']}: {one['note'] or _count_words(one)}")
-    if content["below"] is None and not may_be_gone:
+    for note in report.notes():
+        output.say(note)
+    if report.content["below"] is None and not may_be_gone:
         output.say("other snapshots of the job were not searched: --below names their folder")
-    return report
-
-
-def _count_words(one: dict[str, Any]) -> str:
-    words = {"keys": "row", "elements": "element", "standing": "other place", "in_files": "hit"}
-    ends = {"keys": "", "elements": " of conditions", "standing": "", "in_files": " in files"}
-    return ", ".join(numbered(one[name], word) + ends[name] for name, word in words.items() if one[name])
+    return report.removed
 
 
 def _below(arguments: Erase, base: LocalSavepoint) -> list[tuple[str, str]]:
@@ -165,7 +132,6 @@ def _report_beside(new: str, path: str, report: str) -> str:
     if "://" in new:
         name = posixpath.basename(path.rstrip("/"))
         return str(Path(report).with_name(f"{Path(report).stem}-{name}.report.json"))
-    Path(new).parent.mkdir(parents=True, exist_ok=True)
     return f"{new}.report.json"
 
 
@@ -182,7 +148,7 @@ def verify_erasure(arguments: VerifyErasure, output: Output) -> int:
         report, _keys(arguments), old=arguments.old, accept=arguments.accept, **options
     )
     output.table(("severity", "check", "evidence"), findings)
-    errors = sum(one["severity"] == ERROR for one in findings)
+    errors = sum(one["severity"] == SEVERITIES[0] for one in findings)
     output.say("proved" if not errors else f"not proved: {numbered(errors, 'error')}")
     return FOUND if errors else DONE
 

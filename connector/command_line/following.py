@@ -15,8 +15,8 @@ from typing import IO
 
 import pyarrow as pa
 
+from pyspark_savepoint.api.local_tables import SnapshotTable, changes_between
 from pyspark_savepoint.command_line.output import Output, Row
-from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 from pyspark_savepoint.formats.errors import (
     SavepointError,
     SnapshotGoneError,
@@ -89,7 +89,7 @@ def following(table: SnapshotTable, output: Output) -> Iterator[Row]:
 @contextmanager
 def _changes(table: SnapshotTable, before: SnapshotInfo | None, newer: SnapshotInfo) -> Iterator[Iterator[Row]]:
     """Yield the changes from one snapshot to another, after all of them were read."""
-    own = SnapshotTable.of(table.options.between([before, newer]))
+    own = changes_between(table, before, newer)
     if own.options.versions != (before, newer):  # those that are there now: one of the two is not
         raise SnapshotGoneError("a checkpoint was deleted while it was opened", path=newer.path)
     with TemporaryFile() as file:

@@ -12,6 +12,7 @@ from warnings import catch_warnings
 
 import pyarrow as pa
 
+from pyspark_savepoint.api.local_tables import LocalTable, SnapshotTable, same_table, table_at
 from pyspark_savepoint.command_line.arguments import (
     AtPath,
     Changes,
@@ -28,7 +29,6 @@ from pyspark_savepoint.command_line.arguments import (
 )
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
-from pyspark_savepoint.engines.arrow.local_table import LocalTable, SnapshotTable
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
@@ -45,7 +45,7 @@ from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import operator_options
 from pyspark_savepoint.options.option_values import is_version, to_options
-from pyspark_savepoint.options.options import SavepointReadOptions, opened_at
+from pyspark_savepoint.options.options import opened_at
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.statebackends.requests.applicability import TIMERS
 from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
@@ -62,7 +62,7 @@ OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 def table_of(arguments: AtPath, output: Output, **options: Any) -> SnapshotTable:
     """Open the table that the arguments name; warnings are remarks."""
     texts = to_options({**read_options(arguments), **options})
-    table = SnapshotTable.of(SavepointReadOptions.parse({**texts, "path": absolute(snapshot_path(arguments.path))}))
+    table = table_at(arguments.path, texts)
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
     return table
@@ -156,7 +156,7 @@ def _report_absent_keys(arguments: Show, output: Output, table: SnapshotTable) -
     """Tell the keys that have no row; with exit code 1 if none has."""
     from pyspark_savepoint.statebackends.rows.absent_keys import absent, named
 
-    only = SnapshotTable.of(table.options).select("key")
+    only = same_table(table).select("key")
     kind = only.schema.field("key").type
     texts = list(dict.fromkeys(arguments.keys or ()))
     keys = {text: key_of_text(text, kind) for text in texts}
@@ -197,8 +197,6 @@ def _show_keys(arguments: Show, output: Output) -> int:
 def _show_timers(arguments: Show, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.api.local_savepoint import open_savepoint
-    from pyspark_savepoint.engines.face import path_of
-    from pyspark_savepoint.erasure.all_timers import all_timers
 
     given = {"where": arguments.where, "columns": arguments.columns}
     others = [name for name, value in given.items() if value is not None]
@@ -210,7 +208,7 @@ def _show_timers(arguments: Show, output: Output) -> int:
     if arguments.limit < 0:
         raise OptionError("--limit must be 0 or more", found=arguments.limit)
     sp = open_savepoint(arguments.path, **read_options(arguments))
-    rows = map(_with_operator_column, all_timers(sp.options, path_of(sp)))
+    rows = map(_with_operator_column, sp.timers().rows())
     if not output.table(TIMER_COLUMNS, rows, True, arguments.limit, "--limit 0 shows all", lines=1):
         output.say("no operator has timers")
     return DONE

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from pyspark_savepoint.command_line.arguments import Arguments, CheckMigration, CheckRestore, Migrate, UsageError
+from pyspark_savepoint.api.jobs import restore_check
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
+from pyspark_savepoint.api.migrations import SavepointMigration
+from pyspark_savepoint.command_line.arguments import (
+    CheckMigration,
+    CheckRestore,
+    Migrate,
+    UsageError,
+    read_options,
+)
 from pyspark_savepoint.command_line.files import free_target, job_at, located, not_written, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.engines.migrating import LISTED, Migration, Run, migration_of, run_here
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.insight.restore import check_snapshot, undescribed
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, MigrationVerdict
 from pyspark_savepoint.text.texts import replacing
@@ -43,18 +49,16 @@ def check_restore_of(arguments: CheckRestore, output: Output) -> int:
             found=arguments.path,
             remedy=f"pyspark-savepoint check-restore {arguments.job} {arguments.path}",
         )
-    snapshot = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
-    check = check_snapshot(
-        snapshot,
-        job_at(arguments.job, arguments),
-        hasher=arguments.hasher,
+    savepoint = open_savepoint(arguments.path, **read_options(arguments))
+    check = restore_check(
+        savepoint.job(job_at(arguments.job, arguments), stream_graph_hasher=arguments.hasher),
         flink_version=arguments.flink,
         state_backend=arguments.state_backend,
         allow_non_restored_state=arguments.allow_non_restored_state,
         classes=arguments.classes,
         old_plan=None if arguments.old_plan is None else Path(arguments.old_plan),
     )
-    unclear = [] if arguments.ids_only else undescribed(check)
+    unclear = [] if arguments.ids_only else check.undescribed
     code = exit_code(check, unclear)
     rows = check.to_arrow().to_pylist()
     for note in check.notes:
@@ -69,7 +73,7 @@ def check_restore_of(arguments: CheckRestore, output: Output) -> int:
         output.say(OUTCOME[code])
     if arguments.junit is not None:
         with replacing(Path(arguments.junit).expanduser()) as pending:
-            pending.write_bytes(junit(snapshot.path, rows, unclear))
+            pending.write_bytes(junit(str(savepoint.path), rows, unclear))
     return code
 
 
@@ -130,12 +134,14 @@ def _details(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 NEEDS_MIGRATION = 1
+#: States that a line names.
+MAX_NAMES = 6
 COLUMNS = ("operator", "verdict", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
 
 
 def check_migration_of(arguments: CheckMigration, output: Output) -> int:
     """Show the verdicts about all parts of a snapshot."""
-    check = _migration(arguments).check(_run(arguments))
+    check = _migration(arguments).verdicts()
     shown = check.to_arrow().to_pylist()
     if not arguments.all and output.is_text:
         shown = [row for row in shown if row["verdict"] != MigrationVerdict.AS_IS]
@@ -153,42 +159,33 @@ def check_migration_of(arguments: CheckMigration, output: Output) -> int:
 def migrate(arguments: Migrate, output: Output) -> int:
     """Write the migrated savepoint."""
     migration = _migration(arguments)
-    check = migration.write(
-        free_target(arguments, arguments.target), _run(arguments), arguments.checkpoint_id, dry_run=arguments.dry_run
+    check = migration.publish(
+        free_target(arguments, arguments.target), checkpoint_id=arguments.checkpoint_id, dry_run=arguments.dry_run
     )
     for part in check.parts:
-        if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.drop | migration.as_is):
+        if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.named):
             output.say(f"is lost in {part.label}: {part.reason}")
     for needed in check.opening:
         output.say(needed)
     if arguments.dry_run:
-        return not_written(arguments, output, len(migration.source.operators))
+        return not_written(arguments, output, len(migration.savepoint.plan.operators))
     done = written(arguments, arguments.target, output)
     version = Snapshot.open(located(arguments, arguments.target), allow_outside=True).metadata.version
     output.say(f"starts on Flink {first_with_metadata(version).name} and newer")
     return done
 
 
-def _migration(arguments: CheckMigration | Migrate) -> Migration:
-    given = arguments.types_from
-    return migration_of(
-        _open(arguments, arguments.path),
+def _migration(arguments: CheckMigration | Migrate) -> SavepointMigration[LocalSavepoint, Any]:
+    return open_savepoint(arguments.path, **read_options(arguments)).migrate(
         arguments.flink,
         classes=arguments.classes,
         types=dict(map(_column_type, arguments.type)),
-        types_from=None if given is None else _open(arguments, given),
+        types_from=arguments.types_from,
         kryo_types=arguments.kryo_types,
         drop=getattr(arguments, "drop", ()),
         as_is=getattr(arguments, "as_is", ()),
+        parallelism=arguments.parallelism,
     )
-
-
-def _run(arguments: CheckMigration | Migrate) -> Run:
-    return partial(run_here, parallelism=arguments.parallelism)
-
-
-def _open(arguments: Arguments, path: str) -> Snapshot:
-    return Snapshot.open(located(arguments, path), allow_outside=arguments.allow_outside)
 
 
 def _column_type(text: str) -> tuple[str, str]:
@@ -208,8 +205,8 @@ def _by_remedy(check: MigrationCheck) -> dict[str, list[str]]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _summary(check: MigrationCheck) -> str:

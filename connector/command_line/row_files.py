@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.engines.arrow.local_table import LocalTable
+from pyspark_savepoint.api.local_tables import LocalTable
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, ValueRangeError, did_you_mean
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 

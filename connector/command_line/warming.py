@@ -30,14 +30,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
+from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
 from pyspark_savepoint.command_line.arguments import WarmUp, read_options
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.engines.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
-from pyspark_savepoint.formats.io.local_files import local_directory
+from pyspark_savepoint.formats.io.local_files import cpus, local_directory
 from pyspark_savepoint.formats.kernels import code_folders
-from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.requests.applicability import SURVEYED
 
 DONE = 0
@@ -288,11 +286,7 @@ def use_entry_memory() -> int:
 
 
 def write_sample(folder: str) -> None:
-    """Write a savepoint with usual types, as a task of Spark would."""
-    from pyspark_savepoint.statebackends.writing.committer import commit
-    from pyspark_savepoint.statebackends.writing.write_task import write_rows
-    from pyspark_savepoint.write.in_place import plan_write
-
+    """Write a savepoint with usual types, by the code that tasks of Spark run."""
     numbers = range(100)
     values = pa.table(
         {
@@ -310,8 +304,7 @@ def write_sample(folder: str) -> None:
         }
     )
     keys = {"of-longs": pa.array(numbers, pa.int64()), "of-strings": pa.array([f"key {number}" for number in numbers])}
+    savepoint = create_savepoint()
     for uid, key in keys.items():
-        table = values.append_column("key", key)
-        given = {"path": folder, "uid": uid, "key": "key", "maxParallelism": "128"}
-        plan = plan_write(SavepointWriteOptions.parse(given).request(False), table.schema)
-        commit(plan, [write_rows(plan, 0, table.to_batches())])
+        savepoint = savepoint.with_operator(uid, values.append_column("key", key), key="key")
+    savepoint.write(folder)

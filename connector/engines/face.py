@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from difflib import get_close_matches
-from functools import wraps
-from inspect import CO_VARKEYWORDS
 from os import PathLike
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.keywords import Names
 from pyspark_savepoint.options.operators import OperatorRef, operator_options, with_requested_uid
@@ -25,13 +21,11 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.state_inputs import refuse_own
-from pyspark_savepoint.text.doors import in_words
+from pyspark_savepoint.text.helpful_names import HelpfulNames, verbs_of
 
 #: Rows that users give, and tables that they get.
 R = TypeVar("R")
 T = TypeVar("T")
-P = ParamSpec("P")
-A = TypeVar("A")
 F = TypeVar("F", bound="Face[Any, Any]")
 
 
@@ -44,72 +38,6 @@ NAMES_HERE = {
     "sql": "create_tables(prefix) of Savepoint.load(spark, path), which makes tables for spark.sql",
     **dict.fromkeys(("operators", "uids", "show"), "states().LOOK, metadata().LOOK"),
 }
-
-
-#: Names that arguments of verbs had before.
-FORMER = {"df": "rows", "flink": "flink_version", "name": "state", "to": "reset", "types_from": "classes"}
-
-
-def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
-    """Let a verb answer a former argument with its new name, and without options a misspelt one with the nearest.
-
-    A flag takes True and False only: ``lose_data="no"`` would be true.
-    """
-    code = verb.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    known = [name for name in names if name not in ("self", "cls")]
-    former = {name: new for name, new in FORMER.items() if new in known and name not in known}
-    has_options = code.co_flags & CO_VARKEYWORDS
-    flags = {name for name, default in (verb.__kwdefaults__ or {}).items() if isinstance(default, bool)}
-
-    @wraps(verb)
-    def called(*args: P.args, **arguments: P.kwargs) -> A:
-        __tracebackhide__ = True  # of pytest: where an assertion fails is in the test
-        for name, value in arguments.items():
-            if name in former or not (has_options or name in names):
-                remedy = f"it is {former[name]!r} now" if name in former else did_you_mean(name, known)
-                raise OptionError(f"{verb.__name__}() has no argument {name!r}", remedy=remedy)
-            if name in flags and not isinstance(value, bool):
-                raise OptionError(
-                    f"argument {name!r} of {verb.__name__}() is true or false",
-                    expected="True or False",
-                    found=f"{type_name(value)}: {value!r}",
-                )
-        owner = args[0] if args else None
-        with in_words(owner._worded) if isinstance(owner, HelpfulNames) else nullcontext():
-            return verb(*args, **arguments)
-
-    return called
-
-
-class HelpfulNames:
-    """Answers names that do not exist: those of verbs, and those of their arguments."""
-
-    #: Its words for what shared code says.
-    _worded: Callable[[str], str]
-
-    def __init_subclass__(cls) -> None:
-        """Let each verb with arguments answer one that is misspelt, or has a new name."""
-        super().__init_subclass__()
-        for name, verb in list(cls.__dict__.items()):
-            if not isinstance(verb, FunctionType) or name.startswith("_"):
-                continue
-            code = verb.__code__
-            if code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & CO_VARKEYWORDS:
-                setattr(cls, name, own_arguments(verb))
-
-    if not TYPE_CHECKING:  # type checkers report a name that does not exist
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError with the nearest verb."""
-            near = get_close_matches(name, [verb for verb in dir(type(self)) if verb[0] != "_"], n=1, cutoff=0.6)
-            instead = f"did you mean {near[0]!r}?" if near else f"verbs: {', '.join(verbs_of(type(self)))}"
-            raise AttributeError(f"{self._called} has no {name!r}; {instead}", name=name, obj=self)
-
-
-def verbs_of(family: type) -> list[str]:
-    """Return the names of the verbs of a class, in the order in which they are declared."""
-    return [name for name in family.__dict__ if not name.startswith("_")]
 
 
 class Face(HelpfulNames, Generic[R, T]):

@@ -16,8 +16,8 @@ from typing import IO
 
 import cloudpickle
 
-from pyspark_savepoint.engines.table_reads import cpus
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.engines.function_pickles import Pickled, copy_of
-from pyspark_savepoint.engines.table_reads import cpus, default_parallelism
+from pyspark_savepoint.engines.table_reads import default_parallelism
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, type_name
+from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction

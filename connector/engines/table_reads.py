@@ -6,7 +6,6 @@ where a serializer counted such a string, so that other tables cost nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -105,17 +104,6 @@ def default_parallelism(state_bytes: int, max_parallelism: int | None, workers: 
     by_workers = min(workers, -(-state_bytes // MIN_BYTES_PER_PARTITION))
     wanted = max(1, by_workers, -(-state_bytes // BYTES_PER_PARTITION))
     return min(wanted, max_parallelism or UPPER_BOUND_MAX_PARALLELISM)
-
-
-def cpus() -> int:
-    """Return the number of CPUs that this process may use.
-
-    Spark does not pass its configuration or number of cores to the process that plans a Python source: these are the
-    CPUs of the driver's machine, all of a local session.
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def of_one_version(plan: Callable[[], T]) -> T:

@@ -58,11 +58,6 @@ def _of_service(held: Mapping[str, str], path: str, texts: Mapping[str, str]) ->
         yield {"note": str(error)}
 
 
-def timers_table(held: Mapping[str, str], path: str) -> pa.Table:
-    """Return :func:`all_timers` as a table."""
-    return pa.Table.from_pylist(list(all_timers(held, path)), SCHEMA)
-
-
 def _common_columns(timer: Row) -> Row:
     """Return the columns that timers of all operators have in common."""
     namespace = timer.get("namespace", timer.get("window"))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -849,8 +848,3 @@ def _field(key: pa.Array, path: str, operator: str) -> pa.Array:
 
 def _fits(value: Any, kind: pa.DataType) -> bool:
     return fitting(value, kind) is not NONE
-
-
-def new_salt() -> str:
-    """Return a random salt."""
-    return secrets.token_hex(16)

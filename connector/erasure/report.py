@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_savepoint.erasure.erasing import FORM, VERSION
+from pyspark_savepoint.erasure.files import NOT_IN_METADATA
 from pyspark_savepoint.erasure.report_schema import misfit
 from pyspark_savepoint.erasure.sought import salted
-from pyspark_savepoint.erasure.tables import COUNTS, operator_of, place_of
+from pyspark_savepoint.erasure.tables import COUNTS, operator_of, place_of, unknown_place
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.text.markdown import cell, table
@@ -80,6 +82,22 @@ class ErasureReport:
             for state in operator["states"]:
                 yield {"operator": operator["operator_uid"] or operator["operator_uid_hash"], **state}
 
+    def notes(self) -> Iterator[str]:
+        """Yield a line for what was not looked into, where keys still stand, and other files and snapshots."""
+        for one in self.content["not_looked_into"]:
+            size = "size unknown" if one["bytes"] is None else numbered(one["bytes"], "byte")
+            yield f"not looked into: {unknown_place(one)}, {size}, {_hits(one['hits'])}: {one['why']}"
+        for one in self.content["standing"]:
+            inside = sum(hit["hits"] for hit in one["inside"])
+            yield f"stays: {place_of(one)}: {one['equal']} equal, {inside} inside"
+        before = self.content["before"]
+        for one in before["files"]:
+            if NOT_IN_METADATA in one["of"] and (one.get("hits") or "problem" in one):
+                location = posixpath.join(before["path"], one["name"])
+                yield f"not part of the snapshot: {location}: {one.get('problem') or _hits(one.get('hits', ()))}"
+        for one in self.content["others"]:
+            yield f"also in: {one['path']}: {one['note'] or _count_words(one)}"
+
     def to_json(self) -> str:
         """Return the report as JSON."""
         return json.dumps(self.content, indent=1)
@@ -134,6 +152,16 @@ def _page(report: ErasureReport) -> Iterator[str]:
                 for one in content[title]["files"]
             )
             yield from _section(f"Files {title}", ("name", "size", "sha256", "hits"), named)
+
+
+def _hits(hits: Iterable[Mapping[str, Any]]) -> str:
+    return numbered(sum(hit["hits"] for hit in hits), "hit")
+
+
+def _count_words(one: Mapping[str, Any]) -> str:
+    words = {"keys": "row", "elements": "element", "standing": "other place", "in_files": "hit"}
+    ends = {"keys": "", "elements": " of conditions", "standing": "", "in_files": " in files"}
+    return ", ".join(numbered(one[name], word) + ends[name] for name, word in words.items() if one[name])
 
 
 def _section(title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

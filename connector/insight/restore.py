@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type_name
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.write_options import expect_release_text
@@ -38,10 +37,8 @@ from pyspark_savepoint.statebackends.jobs.restore.job_reader import (
 )
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import restore_plan_table
-from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, ValueVerdicts, Verdict
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, ValueVerdicts
 from pyspark_savepoint.statebackends.migration.restored_values import restored_values
-
-SOURCE_READER_STATE = "SourceReaderState"
 
 
 def check_snapshot(
@@ -123,45 +120,17 @@ def _values_of(
     return restored_values(savepoint, described, paths, job if isinstance(job, Snapshot) else None)
 
 
-def undescribed(check: RestoreCheck) -> list[str]:
-    """Return the operators whose state the job restores, but whose types its description lacks.
-
-    Their verdicts are about ids and parallelism alone. Sources keep their splits as bytes, which need no description.
-    """
-    labels = []
-    for row in check.operators:
-        if row.operator is None or row.match is None or row.verdict is not Verdict.RESTORES:
-            continue
-        subtasks = row.match.state.subtasks.values()
-        keyed = any(subtask.managed_keyed_state is not None for subtask in subtasks)
-        handles = [subtask.managed_operator_state for subtask in subtasks]
-        names = {
-            state.name for handle in handles if isinstance(handle, OperatorStreamStateHandle) for state in handle.states
-        }
-        if (keyed and row.operator.keyed_states is None) or (
-            names - {SOURCE_READER_STATE} and row.operator.operator_states is None
-        ):
-            labels.append(row.operator.label)
-    return labels
-
-
-def restore_table(savepoint: Snapshot, job: Job, **settings: Any) -> pa.Table:
-    """Return the verdicts of the restore check, the worst first, and warn of what is assumed about the job."""
-    check = check_snapshot(savepoint, job, **settings)
-    _warn(check.notes)
-    return check.to_arrow()
-
-
 def plan_table(savepoint: Snapshot, job: Job, stream_graph_hasher: str | None) -> pa.Table:
     """Return the assignment of state to subtasks."""
     described = describe_job(job, _hasher(stream_graph_hasher))
-    _warn(described.notes)
+    warn_of_assumptions(described.notes)
     return restore_plan_table(savepoint, described)
 
 
-def _warn(notes: Sequence[str]) -> None:
+def warn_of_assumptions(notes: Sequence[str]) -> None:
+    """Warn of what is assumed about a job, at the call of a verb."""
     for note in notes:
-        warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=5)
+        warnings.warn(f"assumed about the job: {note}", SavepointWarning, stacklevel=4)
 
 
 def identifier_at(savepoint: Snapshot, graph: Job, name: str, stream_graph_hasher: str | None) -> OperatorIdentifier:

@@ -202,6 +202,9 @@ class Engine(Protocol):
     def shown(self, table: pa.Table) -> Any:
         """Return a small Arrow table as users get tables."""
 
+    def listed(self, rows: Callable[[], Iterator[dict[str, Any]]], schema: pa.Schema) -> Any:
+        """Return rows that this process reads, as users get tables; without Spark they are read on demand."""
+
     def as_table(self, rows: Any) -> Any:
         """Return rows as users get tables."""
 

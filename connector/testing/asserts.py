@@ -31,8 +31,8 @@ def _checked_arguments(assertion: Callable[P, None]) -> Callable[P, None]:
     @wraps(assertion)
     def called(*args: P.args, **arguments: P.kwargs) -> None:
         __tracebackhide__ = True
-        from pyspark_savepoint.engines.face import own_arguments
         from pyspark_savepoint.text.doors import in_words, of_open
+        from pyspark_savepoint.text.helpful_names import own_arguments
 
         with in_words(of_open):
             own_arguments(assertion)(*args, **arguments)
@@ -155,7 +155,6 @@ def assert_restores(
 
     """
     __tracebackhide__ = True
-    from pyspark_savepoint.insight.restore import undescribed
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 
     check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
@@ -166,7 +165,7 @@ def assert_restores(
         if row["verdict"] in (Verdict.FAILS, Verdict.IS_MISREAD, Verdict.UNKNOWN)
     ]
     if not ids_only:
-        lines += [f"{label}: the description of the job has no types for it" for label in undescribed(check)]
+        lines += [f"{label}: the description of the job has no types for it" for label in check.undescribed]
     _fail("Flink does not restore the savepoint", lines)
 
 
@@ -241,13 +240,10 @@ def _opened(savepoint: Given) -> LocalSavepoint:
 def _check(
     savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
 ) -> RestoreCheck:
-    from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-    from pyspark_savepoint.engines.face import snapshot_of
-    from pyspark_savepoint.insight.restore import check_snapshot
+    from pyspark_savepoint.api.jobs import restore_check
 
-    return check_snapshot(
-        snapshot_of(_opened(savepoint)),
-        snapshot_of(job) if isinstance(job, LocalSavepoint) else job,
+    return restore_check(
+        _opened(savepoint).job(job),
         flink_version=flink_version,
         state_backend=state_backend,
         allow_non_restored_state=allow,

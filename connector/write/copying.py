@@ -1,7 +1,6 @@
 """Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
 
-Both engines use it for untouched operators, Spark's if they are small (``engines.spark.spark_engine``);
-:func:`copy_snapshot` for a whole snapshot, without Spark.
+Both engines use it for untouched operators, Spark's if they are small (``engines.spark.spark_engine``).
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from pyspark_savepoint.formats.snapshot.publisher import NewVersion
 from pyspark_savepoint.formats.snapshot.relocation import (
     FileCopy,
     Relocation,
-    referenced,
-    with_prefix,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
@@ -32,20 +29,6 @@ COPIED = 64 << 20
 HOLDERS = 64
 #: Copies files into the folder of a write, and returns the sizes of those that it has not read.
 Copy = Callable[[Sequence[FileCopy], Staging], Mapping[str, int]]
-
-
-def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = None) -> None:
-    """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
-    staging = to_free_path(target, checkpoint_id)
-    relocation = Relocation(f"{staging.token}-copy")
-    publish(staging, lambda: _copied(source, relocation), relocation)
-
-
-def planned_copies(source: Snapshot, target: str, checkpoint_id: int | None = None) -> Sequence[FileCopy]:
-    """Return what :func:`copy_snapshot` and :func:`pin_snapshot` would copy to a free path; write nothing."""
-    relocation = Relocation(f"{to_free_path(target, checkpoint_id).token}-copy")
-    _copied(source, relocation)
-    return list(relocation.copies.values())
 
 
 def pin_snapshot(
@@ -72,36 +55,16 @@ def pin_snapshot(
         numbers[:] = len(copies) - len(rest), len(rest)
         return {**unread, **(copy or copy_files)(rest, staging)}
 
-    publish(staging, lambda: _copied(source, relocation), relocation, hold)
+    publish(staging, lambda: copied(source, relocation), relocation, hold)
     return numbers[0], numbers[1]
 
 
-def relocate_snapshot(
-    source: Snapshot,
-    given: str,
-    target: str,
-    old: str,
-    new: str,
-    checkpoint_id: int | None = None,
-    *,
-    dry_run: bool = False,
-) -> None:
-    """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
-
-    ``given`` is the snapshot's path as the user wrote it. With ``dry_run`` all is checked, and nothing written.
-    """
-    staging = to_free_path(target, checkpoint_id)
-    moved = with_prefix(source.operators, old, new)
-    operators = [referenced(source, operator, given) for operator in moved]
-    if not dry_run:
-        publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
+def copied(source: Snapshot, relocation: Relocation) -> CheckpointMetadata:
+    """Return the metadata of a copy of all files of a snapshot."""
+    return like(source, [relocation.copied(source, one) for one in source.operators])
 
 
-def _copied(source: Snapshot, relocation: Relocation) -> CheckpointMetadata:
-    return _like(source, [relocation.copied(source, one) for one in source.operators])
-
-
-def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMetadata:
+def like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMetadata:
     """Return the metadata of a copy, which knows the snapshot that it is of."""
     metadata = assemble(operators, [source.metadata], target_version([source.metadata], None))
     return replace(metadata, origin=source.origin)

@@ -208,3 +208,14 @@ def discard(file: Any) -> None:
     """Close and thereby delete a temporary file; errors are ignored, because a full disk was already reported."""
     with contextlib.suppress(OSError):
         file.close()
+
+
+def cpus() -> int:
+    """Return the number of CPUs that this process may use.
+
+    Spark does not pass its configuration or number of cores to the process that plans a Python source: these are the
+    CPUs of the driver's machine, all of a local session.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -11,7 +11,6 @@ key, then united), the file is converted back to the rows that it was written fr
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks
@@ -96,7 +96,7 @@ def _fill(
 
     names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
     missing = [subtask for subtask in range(parallelism) if subtask not in files]
-    lanes = min(len(missing), os.cpu_count() or 1, MAX_LANES) if names else 1
+    lanes = min(len(missing), cpus(), MAX_LANES) if names else 1
     bounds = [len(missing) * lane // lanes for lane in range(lanes + 1)]
     kept = kept_headers(plan, base)
     with ThreadPoolExecutor(lanes) as pool:

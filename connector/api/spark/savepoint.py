@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame
 from pyspark_savepoint.api.spark.catalog import create_tables_of_snapshot, drop_tables_of_snapshot
 from pyspark_savepoint.api.summaries import history_of
 from pyspark_savepoint.api.verbs import SavepointVerbs
-from pyspark_savepoint.engines.face import own_arguments
 from pyspark_savepoint.engines.spark.spark_engine import SparkEngine
 from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
@@ -38,6 +37,7 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan, expect_backend
 from pyspark_savepoint.plan.state_inputs import refuse_to_choose
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.text.doors import of_verbs
+from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -270,6 +270,10 @@ class LocalEngine:
         """Return an Arrow table as users get tables."""
         return ComputedTable.of(table)
 
+    def listed(self, rows: Callable[[], Iterator[dict[str, Any]]], schema: pa.Schema) -> LocalTable:
+        """Return rows that are read on demand as users get tables."""
+        return ComputedTable.of_rows(rows, schema)
+
     def as_table(self, rows: LocalRows) -> LocalTable:
         """Return rows as users get tables."""
         return ComputedTable(rows.schema, rows.batches)

@@ -6,6 +6,7 @@ import importlib.util
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 #: How many columns the ``repr`` of a table names.
 SHOWN_COLUMNS = 8
+ROWS_OF_A_BATCH = 1000
 
 
 class LocalTable:
@@ -185,6 +187,17 @@ class ComputedTable(LocalTable):
     def of(cls, table: pa.Table) -> Self:
         """Return the table of rows in memory."""
         return cls(table.schema, lambda: iter(table.to_batches()))
+
+    @classmethod
+    def of_rows(cls, rows: Callable[[], Iterator[dict[str, Any]]], schema: pa.Schema) -> Self:
+        """Return the table of rows that are made each time that they are read."""
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            left = rows()
+            while some := list(islice(left, ROWS_OF_A_BATCH)):
+                yield pa.RecordBatch.from_pylist(some, schema)
+
+        return cls(schema, batches)
 
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows in batches of :attr:`schema`."""

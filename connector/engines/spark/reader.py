@@ -19,12 +19,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_savepoint.engines.table_reads import (
-    cpus,
     explaining_missing_files,
     partitions_of,
     warning_of_escaped_texts,
 )
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel

@@ -381,6 +381,10 @@ class SparkEngine:
             return self.spark.createDataFrame([], spark_schema(table.schema))
         return self.spark.createDataFrame(table)
 
+    def listed(self, rows: Callable[[], Iterator[dict[str, Any]]], schema: pa.Schema) -> DataFrame:
+        """Return rows that this process reads as a DataFrame."""
+        return self.shown(pa.Table.from_pylist(list(rows()), schema))
+
     def as_table(self, rows: SparkRows) -> DataFrame:
         """Return rows as users get tables."""
         return rows.frame

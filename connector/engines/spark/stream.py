@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pyspark_savepoint.engines.spark.reader import StatePartition, batches_of, warn, with_short_traceback
-from pyspark_savepoint.engines.table_reads import cpus, partitions_of
+from pyspark_savepoint.engines.table_reads import partitions_of
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, Followed, versions_between

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.restore_plan import Match
@@ -56,6 +57,7 @@ OF_COMPATIBILITY = {
     Compatibility.INCOMPATIBLE: Verdict.FAILS,
 }
 
+SOURCE_READER_STATE = "SourceReaderState"
 TEXT, INT = pa.string(), pa.int32()
 STATE_FIELDS = ("state", "kind", "verdict", "reason", "part")
 SCHEMA = pa.schema(
@@ -125,6 +127,31 @@ class RestoreCheck:
         verdicts = [row.verdict for row in self.operators]
         return max(verdicts, key=lambda verdict: verdict.severity, default=Verdict.NOTHING_TO_RESTORE)
 
+    @property
+    def undescribed(self) -> list[str]:
+        """The operators whose state the job restores, but whose types its description lacks.
+
+        Their verdicts are about ids and parallelism alone. Sources keep their splits as bytes, without a description.
+        """
+        labels = []
+        for row in self.operators:
+            if row.operator is None or row.match is None or row.verdict is not Verdict.RESTORES:
+                continue
+            subtasks = row.match.state.subtasks.values()
+            keyed = any(subtask.managed_keyed_state is not None for subtask in subtasks)
+            handles = [subtask.managed_operator_state for subtask in subtasks]
+            names = {
+                state.name
+                for handle in handles
+                if isinstance(handle, OperatorStreamStateHandle)
+                for state in handle.states
+            }
+            if (keyed and row.operator.keyed_states is None) or (
+                names - {SOURCE_READER_STATE} and row.operator.operator_states is None
+            ):
+                labels.append(row.operator.label)
+        return labels
+
     def to_arrow(self) -> ArrowTable:
         """Return the table of :data:`SCHEMA`, the worst verdict first."""
         rows = sorted(self.operators, key=lambda row: -row.verdict.severity)
@@ -148,9 +175,7 @@ def _row(row: OperatorVerdict) -> dict[str, Any]:
         "job_max_parallelism": job.max_parallelism if job else None,
         "reasons": list(row.reasons),
         "remedy": row.remedy,
-        "states": [
-            dict(zip(STATE_FIELDS, (s.state, s.kind, s.verdict, s.reason, s.part), strict=True)) for s in row.states
-        ],
+        "states": list(map(_state, row.states)),
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.engines.table_reads import cpus
+from pyspark_savepoint.formats.io.local_files import cpus
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
 IMPORTS = """
