@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.load import BYTE as LOW8
-from pyspark_savepoint.formats.kernels.load import ONE, U56, be_i32, be_u64, put_u64
+from pyspark_savepoint.formats.kernels.kryo_bytes import any_varlong, zig_zag
+from pyspark_savepoint.formats.kernels.load import be_i32, be_u64, put_u64
 from pyspark_savepoint.formats.kernels.skip import FIXED, FLAGGED, MAX_DEPTH, POJO, REPEAT, SEQUENCE, TOP, skip
 from pyspark_savepoint.formats.kernels.skip import STRING as TEXT
 from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, varint
@@ -32,7 +32,7 @@ P, Q, COPIED = 0, 1, 2
 NO_SUBCLASS, NULL = 2, 1
 #: Result for a node with collections in it.
 INSIDE = 1
-LOW7, HIGH, LOW32 = np.uint64(0x7F), np.uint64(0x80), np.uint64(0xFFFFFFFF)
+LOW32 = np.uint64(0xFFFFFFFF)
 #: Limit on the characters of a text without a length. Kryo writes at most 63.
 MAX_ASCII = 96
 #: Largest growth of a value: an item of two bytes becomes nine.
@@ -270,20 +270,18 @@ def _collection(
             if p < 0:
                 return nothing, q
         elif kind in (INT, LONG):
-            bits, p = _varlong(buf, p, end, 5 if kind == INT else 9)
+            bits, p = any_varlong(buf, p, end, 5 if kind == INT else 9)
             if p < 0:
                 return nothing, q
             if kind == INT:
                 bits &= LOW32
-            number = bits >> ONE
-            if bits & ONE:
-                number = ~number
+            number = zig_zag(bits)
             if kind == LONG:
                 put_u64(out, q, number)
                 q += 8
             else:
                 for k in range(4):
-                    out[q + k] = (number >> np.uint64(24 - 8 * k)) & LOW8
+                    out[q + k] = (number >> np.int64(24 - 8 * k)) & np.int64(0xFF)
                 q += 4
         else:
             width = 8 if kind == DOUBLE else 4 if kind == FLOAT else 2 if kind == SHORT else 1
@@ -315,27 +313,6 @@ def _class(classes: Any, buf: Any, p: Any, end: Any) -> Any:
             if j < 0:
                 return p + size + 1
     return np.int64(-1)
-
-
-@inline
-def _varlong(buf: Any, p: Any, end: Any, most: Any) -> Any:
-    """Read a varlong of at most ``most`` bytes; return its bits and the position after it, or -1."""
-    bits = np.uint64(0)
-    stop = np.int64(-1)
-    for k in range(most):
-        if p >= end:
-            break
-        byte = np.uint64(buf[p])
-        p += 1
-        if k == 8:
-            bits |= byte << U56
-            stop = p
-            break
-        bits |= (byte & LOW7) << np.uint64(7 * k)
-        if byte < HIGH:
-            stop = p
-            break
-    return bits, stop
 
 
 @inline

@@ -60,7 +60,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.bodies import column_name
-from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
+from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape, leaf_shape
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW, ObjectFormat, Rendering
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.variant import VARIANT, VariantError
@@ -248,7 +248,7 @@ class ObjectColumns:
                 raise refusal(name, "its values can be read, but not written")
             return jdk_objects(name, column, making.constants)
 
-        return ObjectColumn(arrow, convert, make, ColumnShape(shapes.SCALAR, arrow, accepted))
+        return ObjectColumn(arrow, convert, make, leaf_shape(arrow, accepted))
 
     @staticmethod
     def _held(name: str, inner: ObjectColumn) -> ObjectColumn:

@@ -426,11 +426,11 @@ def _uuids(rows: _Rows) -> pa.Array:
 
 def _typed(rows: _Rows, kind: pa.DataType) -> pa.Array:
     """Return the column of a class of the JDK: most values are read together, and the others one by one."""
-    from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import SCALAR, ColumnShape
+    from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import leaf_shape
     from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
     from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
 
-    at, shape = rows.at, ColumnShape(SCALAR, kind, rows.expected)
+    at, shape = rows.at, leaf_shape(kind, rows.expected)
     together, column, _ = read_column(shape, ValueTables(rows.reader.form, at.options), at, False, 0)
     rest = text_column([rows.typed(row, kind) for row in np.flatnonzero(~together).tolist()], kind, at)
     if not together.any():

@@ -8,14 +8,17 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FieldKey
 
-SCALAR, ENUM, VARIANT, STRUCT, LIST, MAP, HELD, OTHER = (
-    *("scalar", "enum", "variant", "struct", "list", "map", "held", "other"),
+SCALAR, TEXT, ENUM, BIG, VARIANT, STRUCT, LIST, MAP, HELD, OTHER = (
+    *("scalar", "text", "enum", "big", "variant", "struct", "list", "map", "held", "other"),
 )
 
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """A column, its type and parts: ``held`` has the type of its part, ``other`` only nulls that kernels read.
+    """A column, its type and parts.
+
+    ``text`` has strings or bytes, ``big`` whole numbers of 128 bits; ``held`` has the type of its part, ``other`` only
+    nulls that kernels read.
 
     ``classes`` are the classes of the objects that it holds, where only these are accepted.
     """
@@ -26,3 +29,28 @@ class ColumnShape:
     parts: tuple[ColumnShape, ...] = ()
     #: The fields of a struct.
     keys: tuple[FieldKey, ...] = ()
+
+
+def leaf_shape(arrow: pa.DataType, classes: tuple[str, ...]) -> ColumnShape:
+    """Return the shape of the column of a class of the JDK."""
+    if pa.types.is_list(arrow):
+        element = arrow.value_type
+        name = next((java for java, kind in _ELEMENTS if kind == element), None)
+        part = ColumnShape(OTHER, element) if name is None else leaf_shape(element, (name,))
+        return ColumnShape(LIST, arrow, classes, (part,))
+    if pa.types.is_struct(arrow) and "java.time.Duration" not in classes:
+        parts = tuple(ColumnShape(SCALAR, field.type) for field in arrow)
+        return ColumnShape(STRUCT, arrow, classes, parts)
+    if pa.types.is_decimal(arrow):
+        whole = arrow == pa.decimal128(38, 0) and "java.math.BigInteger" in classes
+        return ColumnShape(BIG if whole else OTHER, arrow, classes)
+    if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
+        return ColumnShape(TEXT, arrow, classes)
+    return ColumnShape(OTHER if pa.types.is_large_string(arrow) else SCALAR, arrow, classes)
+
+
+#: The classes of the elements of arrays and bit sets.
+_ELEMENTS = (
+    *(("boolean", pa.bool_()), ("short", pa.int16()), ("int", pa.int32()), ("long", pa.int64())),
+    *(("float", pa.float32()), ("double", pa.float64()), ("java.lang.String", pa.string())),
+)

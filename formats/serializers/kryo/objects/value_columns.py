@@ -21,11 +21,9 @@ from pyspark_savepoint.formats.columns import (
     map_array,
     struct_array,
 )
-from pyspark_savepoint.formats.kernels import kryo_values as kernels
-from pyspark_savepoint.formats.kernels import strings
+from pyspark_savepoint.formats.kernels import kryo_columns, kryo_kinds, kryo_values
 from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
-from pyspark_savepoint.formats.serializers.kryo.objects.uuid_columns import uuid_texts
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import MAX_NAME, ValueTables
 from pyspark_savepoint.formats.variant import VARIANT
 
@@ -58,52 +56,61 @@ class ValueReading:
     def __post_init__(self) -> None:
         self.start = self.at.position.copy()
         self.state = np.zeros(STATE, np.int64)
-        self.state[kernels.TRUNCATES] = self.at.options.timestamps == "truncate"
-        self.frames = np.zeros((kernels.MAX_OPEN, 10), np.int64)
-        self.seen = np.zeros(kernels.MAX_NAMES, np.int64)
+        self.state[kryo_kinds.TRUNCATES] = self.at.options.timestamps == "truncate"
+        self.frames = np.zeros((kryo_kinds.MAX_OPEN, 11), np.int64)
+        self.seen = np.zeros(kryo_kinds.MAX_NAMES, np.int64)
         self._allocate(FEW_NODES if len(self.at) < 4 * MANY else self.nodes)
 
     def _allocate(self, nodes: int) -> None:
         self.tree = np.empty((nodes, 4), np.int64)
-        self.objects = np.empty(3 * nodes + 3, np.int64)
+        self.objects = np.empty(8 * nodes + 8, np.int64)
 
     def trees(self) -> Iterator[Trees]:
         """Yield the trees of all rows; each is overwritten by the next."""
         at, tables, state = self.at, self.tables, self.state
         kryo = self.tables.form.version
-        top = np.array([kernels.VALUE, -1, 0], np.int64)
+        top = np.array([kryo_kinds.VALUE, -1, 0], np.int64)
         roots = np.empty(len(at), np.int64)
         first = row = 0
-        state[kernels.USED] = 0
+        state[kryo_kinds.USED] = 0
         while row < len(at):
-            row = kernels.read_rows(
-                *(kryo, tables.table, tables.parts, tables.types, tables.names, tables.texts, tables.ids, top),
+            row = kryo_values.read_rows(
+                *(kryo, tables.table, tables.parts, tables.types, tables.names, tables.texts, tables.ids),
+                *(tables.zones, tables.offsets, tables.zone_texts, top),
                 *(at.buffer, at.position, at.end, roots, row, self.tree, self.frames, self.seen, self.objects, state),
             )
-            what = int(state[kernels.WHAT])
-            if what == kernels.NO_ROOM and row == first:
+            what = int(state[kryo_kinds.WHAT])
+            if what == kryo_kinds.NO_ROOM and row == first:
                 if len(self.tree) < MAX_NODES:
                     self._allocate(4 * len(self.tree))
                 else:
-                    roots[row] = kernels.LEFT_TO_CALLER
+                    roots[row] = kryo_kinds.LEFT_TO_CALLER
                     row += 1
                 continue
-            if what in (kernels.NEW_NAME, kernels.NEW_ID):
-                if tables.is_full or (what == kernels.NEW_NAME and state[kernels.SIZE] > MAX_NAME):
-                    roots[row] = kernels.LEFT_TO_CALLER
+            if what == kryo_kinds.NEW_ZONE:
+                if tables.add_zone(self._name(), int(state[kryo_kinds.YEARS])):
+                    continue
+                roots[row] = kryo_kinds.LEFT_TO_CALLER
+                row += 1
+            if what in (kryo_kinds.NEW_NAME, kryo_kinds.NEW_ID):
+                if tables.is_full or (what == kryo_kinds.NEW_NAME and state[kryo_kinds.SIZE] > MAX_NAME):
+                    roots[row] = kryo_kinds.LEFT_TO_CALLER
                     row += 1
-                elif what == kernels.NEW_ID:
-                    tables.add_id(int(state[kernels.AT]))
+                elif what == kryo_kinds.NEW_ID:
+                    tables.add_id(int(state[kryo_kinds.AT]))
                     tables.update()
                 else:
-                    place, size = int(state[kernels.AT]), int(state[kernels.SIZE])
-                    tables.add_name((at.buffer[place : place + size] & 0x7F).tobytes())
+                    tables.add_name(self._name())
                     tables.update()
                 if row < len(at):
                     continue
             yield Trees(self.tree, roots[first:row], first)
             first = row
-            state[kernels.USED] = 0
+            state[kryo_kinds.USED] = 0
+
+    def _name(self) -> bytes:
+        place, size = int(self.state[kryo_kinds.AT]), int(self.state[kryo_kinds.SIZE])
+        return (self.at.buffer[place : place + size] & 0x7F).tobytes()
 
     def give_up(self, rows: Flags | slice) -> None:
         """Leave rows to the caller, even if they were read."""
@@ -132,7 +139,7 @@ def read_variants(tables: ValueTables, at: Cursors, most: int) -> tuple[Flags, p
 
 
 class VariantWriting:
-    """The variants of rows, written by kernels."""
+    """The variants of rows, written by kryo_kinds."""
 
     def __init__(self, tables: ValueTables, buffer: Bytes, rows: int, most: int) -> None:
         self.tables = tables
@@ -141,14 +148,14 @@ class VariantWriting:
         self.state = np.zeros(STATE, np.int64)
         self.values, self.metadata = (np.empty(min(most, 1 << 10) + 64 * rows, np.uint8) for _ in range(2))
         self.ends, self.metadata_ends = (np.zeros(rows + 1, np.int64) for _ in range(2))
-        self.keys = np.zeros((kernels.MAX_KEYS, 3), np.int64)
-        self.slots = np.zeros(kernels.SLOTS, np.int64)
+        self.keys = np.zeros((kryo_kinds.MAX_KEYS, 3), np.int64)
+        self.slots = np.zeros(kryo_kinds.SLOTS, np.int64)
         self.work = np.empty((0, 4), np.int64)
 
     @property
     def size(self) -> int:
         """The bytes written so far."""
-        return int(self.state[kernels.OUT] + self.state[kernels.METADATA])
+        return int(self.state[kryo_kinds.OUT] + self.state[kryo_kinds.METADATA])
 
     def write(self, tree: npt.NDArray[np.int64], roots: Longs, first: int) -> bool:
         """Write the variants of some rows, the next ones; return whether there are not too many bytes."""
@@ -157,7 +164,7 @@ class VariantWriting:
             self.work = np.empty((len(tree), 4), np.int64)
         rows = slice(first + 1, first + 1 + len(roots))
         while True:
-            row = kernels.variant_rows(
+            row = kryo_columns.variant_rows(
                 *(tables.table, tables.parts, tables.texts, self.buffer, tree, roots, row, self.values),
                 *(self.ends[rows], self.metadata, self.metadata_ends[rows], self.work, self.keys, self.slots),
                 self.state,
@@ -188,13 +195,16 @@ def _doubled(array: Bytes) -> Bytes:
 
 # -- columns -------------------------------------------------------------------------------------------------------
 
-_LISTS = (kernels.COLLECTION, kernels.NO_NULLS, kernels.AS_LIST, kernels.EMPTY, kernels.SINGLETON)
+_LISTS = (kryo_kinds.COLLECTION, kryo_kinds.NO_NULLS, kryo_kinds.AS_LIST, kryo_kinds.EMPTY, kryo_kinds.SINGLETON)
 _KINDS = {
-    shapes.VARIANT: kernels.VARIANT,
-    shapes.STRUCT: kernels.STRUCT,
-    shapes.LIST: kernels.LIST,
-    shapes.MAP: kernels.ENTRIES,
-    shapes.HELD: kernels.HELD,
+    shapes.TEXT: kryo_columns.PLACES,
+    shapes.ENUM: kryo_columns.PLACES,
+    shapes.BIG: kryo_columns.PLACES,
+    shapes.VARIANT: kryo_columns.VARIANT,
+    shapes.STRUCT: kryo_columns.STRUCT,
+    shapes.LIST: kryo_columns.LIST,
+    shapes.MAP: kryo_columns.ENTRIES,
+    shapes.HELD: kryo_columns.HELD,
 }
 _NUMBERS = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.date32(): np.int32}
 
@@ -215,7 +225,7 @@ def read_column(
     for trees in reading.trees():
         rows = slice(trees.first, trees.first + len(trees.roots))
         if whole:
-            trees.roots[at.position[rows] != at.end[rows]] = kernels.LEFT_TO_CALLER
+            trees.roots[at.position[rows] != at.end[rows]] = kryo_kinds.LEFT_TO_CALLER
         columns.append(filling.column(trees.tree, trees.roots))
         together[rows] = trees.roots >= 0
     reading.give_up(~together)
@@ -235,7 +245,7 @@ class ColumnFilling:
         rows: list[list[int]] = []
         members: list[int] = []
         for number, each in enumerate(self.shapes):
-            rows.append([_KINDS.get(each.kind, kernels.SCALAR), number, len(members), len(each.parts)])
+            rows.append([_KINDS.get(each.kind, kryo_columns.SCALAR), number, len(members), len(each.parts)])
             members += range(len(self.shapes), len(self.shapes) + len(each.parts))
             self.shapes += each.parts
         self.columns, self.members = np.array(rows, np.int64), np.array([*members, 0], np.int64)
@@ -249,40 +259,51 @@ class ColumnFilling:
         tables = (self.columns, self.members, self.accepts, tree, roots)
         self.counts = np.zeros(len(self.shapes), np.int64)
         nothing = np.zeros((0, 3), np.int64)
-        kernels.fill_rows(*tables, np.zeros(len(self.shapes), np.int64), self.counts, nothing)
+        kryo_columns.fill_rows(*tables, np.zeros(len(self.shapes), np.int64), self.counts, nothing)
         while True:
             self.bases = np.cumsum(self.counts) - self.counts
             self.numbers = np.empty((int(self.counts.sum()) + 1, 3), np.int64)
             self.counts[:] = 0
-            kernels.fill_rows(*tables, self.bases, self.counts, self.numbers)
+            kryo_columns.fill_rows(*tables, self.bases, self.counts, self.numbers)
             if self._write_variants(tree, roots):
                 break
         self.size += len(self.numbers)
-        return self._array(0)
+        return self._array(0, tree)
 
     def _accepted(self, shape: ColumnShape) -> list[int]:
         """Return for each node whether a column holds its objects; 2 if constants of an enum."""
         form = self.tables.form
         accepted = []
-        for name, row in zip(self.tables.classes, self.tables.table[:, kernels.KIND].tolist(), strict=True):
-            good = row != kernels.OTHER and (not shape.classes or name in shape.classes)
+        micros = pa.types.is_duration(shape.arrow) and self.at.options.timestamps != "truncate"
+        for name, row in zip(self.tables.classes, self.tables.table.tolist(), strict=True):
+            kind, read = row[kryo_kinds.KIND], row[kryo_kinds.READ]
+            good = kind != kryo_kinds.OTHER and (not shape.classes or name in shape.classes)
             match shape.kind:
-                case shapes.SCALAR:
-                    good = good and row < kernels.CONTAINER
+                case shapes.SCALAR | shapes.TEXT:
+                    good = good and kind < kryo_kinds.CONTAINER
+                case shapes.BIG:
+                    good = good and kind == kryo_kinds.BIG_INTEGER
                 case shapes.ENUM:
-                    good = row == kernels.ENUM
+                    good = kind == kryo_kinds.ENUM
                 case shapes.LIST:
-                    good = row in _LISTS
+                    good = good and kind in _LISTS
+                    if read in (kryo_kinds.PRIMITIVES, kryo_kinds.BITS):
+                        good = good and bool(shape.classes)
+                    if read == kryo_kinds.ENUM_SET:
+                        good = good and shape.parts[0].kind in (shapes.ENUM, shapes.TEXT)
                 case shapes.MAP:
-                    good = row == kernels.MAP
+                    good = kind == kryo_kinds.MAP
                 case shapes.HELD:
-                    good = good and row == kernels.OPTIONAL
+                    good = good and kind == kryo_kinds.OPTIONAL
                 case shapes.STRUCT:
-                    good = good and row == kernels.FIELDS
-                    good = good and tuple(each.key for each in form.classes.fields(name, form.version)) == shape.keys
+                    good = good and kind == kryo_kinds.FIELDS
+                    if shape.keys:
+                        good = (
+                            good and tuple(each.key for each in form.classes.fields(name, form.version)) == shape.keys
+                        )
                 case shapes.OTHER:
                     good = False
-            accepted.append((2 if row == kernels.ENUM else 1) if good else 0)
+            accepted.append((kryo_columns.WHOLE_MICROS if micros else kryo_columns.ACCEPTED) if good else 0)
         return accepted
 
     def _slot(self, number: int) -> tuple[Flags, Longs, Longs]:
@@ -299,19 +320,19 @@ class ColumnFilling:
             valid, places, rows = self._slot(number)
             writing = VariantWriting(self.tables, self.at.buffer, len(places), self.most - self.size)
             if not writing.write(tree, places, 0):
-                places[:] = kernels.LEFT_TO_CALLER
+                places[:] = kryo_kinds.LEFT_TO_CALLER
             failed = valid & (places < 0)
             if failed.any():
-                roots[rows[failed]] = kernels.LEFT_TO_CALLER
+                roots[rows[failed]] = kryo_kinds.LEFT_TO_CALLER
                 possible = False
             self.variants[number] = writing, valid
         return possible
 
-    def _array(self, number: int) -> pa.Array:
+    def _array(self, number: int, tree: npt.NDArray[np.int64]) -> pa.Array:
         """Return a column."""
         shape = self.shapes[number]
-        first = int(self.columns[number, kernels.FIRST_PART])
-        parts = [self._array(int(part)) for part in self.members[first : first + len(shape.parts)]]
+        first = int(self.columns[number, kryo_columns.FIRST_PART])
+        parts = [self._array(int(part), tree) for part in self.members[first : first + len(shape.parts)]]
         if shape.kind == shapes.HELD:
             return parts[0]
         valid, numbers, more = self._slot(number)
@@ -328,48 +349,37 @@ class ColumnFilling:
                 return writing.array(np.ones(len(valid), np.bool_), ~valid)
         if not valid.any():
             return pa.nulls(len(valid), shape.arrow)
-        return self._scalars(shape, valid, numbers, more)
+        match shape.kind:
+            case shapes.TEXT | shapes.ENUM:
+                return self._texts(shape.arrow, tree, valid, numbers)
+            case shapes.BIG:
+                words = np.empty((len(valid), 2), np.uint64)
+                kryo_columns.big_rows(self.at.buffer, tree, valid, numbers, words)
+                return fixed_array(shape.arrow, words, valid)
+        return _scalars(shape.arrow, valid, numbers, more)
 
-    def _scalars(self, shape: ColumnShape, valid: Flags, numbers: Longs, more: Longs) -> pa.Array:
-        kind = shape.arrow
-        if pa.types.is_boolean(kind):
-            return bool_array(numbers == 1, valid)
-        if pa.types.is_float32(kind):
-            return fixed_array(kind, numbers.astype(np.uint32).view(np.float32), valid)
-        if not pa.types.is_string(kind):
-            return fixed_array(kind, numbers.astype(_NUMBERS.get(kind, np.int64)), valid)
-        table = self.tables.table
-        node = next(node for node, name in enumerate(self.tables.classes) if self.accepts[self._of(shape), node])
-        what = int(table[node, kernels.KIND])
-        if what == kernels.ENUM:
-            return self._constants(valid, numbers, more)
-        offsets = np.zeros(len(valid) + 1, np.int64)
-        if what == kernels.UUID:
-            texts = uuid_texts(numbers.view(np.uint64), more.view(np.uint64))
-            return binary_array(kind, *_parts_of(texts), valid)
-        if what == kernels.CHAR:
-            data = np.empty(3 * len(valid), np.uint8)
-            strings.units_to_utf8(np.where(valid, numbers, 0).astype(np.uint16), offsets, data)
-        else:
-            data = np.empty(3 * int((more[valid] >> 2).sum()) + 8, np.uint8)
-            kernels.write_texts(self.at.buffer, valid, numbers, more, offsets, data)
-        return binary_array(kind, offsets, data[: int(offsets[-1])].copy(), valid)
-
-    def _of(self, shape: ColumnShape) -> int:
-        return next(number for number, each in enumerate(self.shapes) if each is shape)
-
-    def _constants(self, valid: Flags, ordinals: Longs, nodes: Longs) -> pa.Array:
-        """Return the names of constants of enums."""
-        parts = self.tables.parts
-        places = np.where(valid, self.tables.table[np.where(valid, nodes, 0), kernels.FIRST] + ordinals, -1)
-        known, index = np.unique(places, return_inverse=True)
-        names = [
-            None if place < 0 else self.tables.texts[start : start + size].tobytes().decode()
-            for place, (start, size) in zip(known.tolist(), parts[known, kernels.KEY : kernels.KEY + 2], strict=True)
-        ]
-        return pa.array(names, pa.string()).take(pa.array(index.ravel()))
+    def _texts(self, arrow: pa.DataType, tree: npt.NDArray[np.int64], valid: Flags, places: Longs) -> pa.Array:
+        """Return strings or bytes."""
+        tables, row = self.tables, 0
+        offsets, data = np.zeros(len(valid) + 1, np.int64), np.empty(1024 + 48 * len(valid), np.uint8)
+        while True:
+            row = kryo_columns.text_rows(
+                *(tables.table, tables.parts, tables.texts, self.at.buffer, tree, valid, places, row, data, offsets)
+            )
+            if row == len(valid):
+                return binary_array(arrow, offsets, data[: int(offsets[-1])].copy(), valid)
+            data = _doubled(data)
 
 
-def _parts_of(texts: pa.Array) -> tuple[Longs, Bytes]:
-    _, offsets, data = texts.buffers()
-    return np.frombuffer(offsets, np.int32)[: len(texts) + 1].astype(np.int64), np.frombuffer(data, np.uint8)
+def _scalars(kind: pa.DataType, valid: Flags, numbers: Longs, more: Longs) -> pa.Array:
+    """Return numbers, and what numbers stand for."""
+    if pa.types.is_boolean(kind):
+        return bool_array(numbers == 1, valid)
+    if pa.types.is_float32(kind):
+        return fixed_array(kind, numbers.astype(np.uint32).view(np.float32), valid)
+    if pa.types.is_struct(kind):
+        parts = [_scalars(field.type, valid, each, each) for field, each in zip(kind, (numbers, more), strict=True)]
+        return struct_array(kind, parts, len(valid), valid)
+    if pa.types.is_duration(kind):
+        numbers = np.where(valid, numbers * 1_000_000 + more // 1000, 0)
+    return fixed_array(kind, numbers.astype(_NUMBERS.get(kind, np.int64)), valid)
