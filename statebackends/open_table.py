@@ -182,7 +182,7 @@ def _without_operator(request: TableRequest) -> Table:
         raise OptionError(
             f"option '{'table' if request.table else 'state'}' needs an operator",
             path=request.path,
-            remedy="name it with 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
+            remedy="name it by 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
         )
     # For a folder of snapshots, list them instead of raising an error.
     if len(find_snapshots(request.path, depth=0)) != 1 and find_snapshots(request.path):

@@ -84,7 +84,7 @@ def _default_table(opened: OpenOperator, request: TableRequest) -> str:
         "the operator has no keyed, window or operator state and no timers",
         path=opened.savepoint.path,
         operator=opened.operator.label,
-        remedy="load the path without options to see what the snapshot has",
+        remedy="the path without options lists what the snapshot has",
     )
 
 
@@ -98,7 +98,7 @@ def _one_state(opened: OpenOperator, request: TableRequest) -> str:
         raise StateNotFoundError(
             "the operator has no operator state",
             operator=opened.operator.label,
-            remedy="load the path without options to see what the snapshot has",
+            remedy="the path without options lists what the snapshot has",
         )
     raise OptionError(
         "option 'state' is missing: the operator has several operator states",

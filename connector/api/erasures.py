@@ -116,7 +116,9 @@ class Erasures(Edits[R, T]):
                 "there is no folder for the new savepoint", remedy="to='/savepoints/erased', or dry_run=True"
             )
         if keys is None and not where:
-            raise OptionError("there is nothing to erase", remedy="give keys, or conditions in 'where'")
+            raise OptionError(
+                "there is nothing to erase", remedy="give argument 'keys', or conditions in argument 'where'"
+            )
         erasing = self._erasing(keys, where or {}, by or {}, record_types or {})
         if accept and not strict:
             raise OptionError(

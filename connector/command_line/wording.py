@@ -1,8 +1,7 @@
-"""Texts of the other doors in the words of the command line.
+"""Sentences of the other doors in the words of the command line.
 
-Errors, warnings and notes are written where the problem is found, mostly in the words of the data source
-(``option('table', 'splits')``) or of ``Savepoint`` (``remove_state('total')``). Here they become arguments and
-commands: an argument of the command that runs, else ``--option`` if it takes that, else the command that does.
+Errors, warnings and notes are written where the problem is found, in the notation of ``text.doors``. Here options
+become arguments of the command that runs, else ``--option`` if it takes that, else the command that does.
 """
 
 from __future__ import annotations
@@ -11,9 +10,11 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import MappingProxyType
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.text.doors import door
 
 #: Arguments of commands by the options that they set.
 ARGUMENTS = MappingProxyType(
@@ -45,6 +46,12 @@ ARGUMENTS = MappingProxyType(
 PLACES = MappingProxyType(
     {"uid": "UID", "uidHash": "UID", "operatorName": "UID", "state": "STATE", "maxParallelism": "max parallelism"}
 )
+#: Options that sentences name without the word.
+CAMEL_NAMES = frozenset(
+    {*ARGUMENTS, *PLACES, "readChangeFeed", "deduplicationMode", "pyTypes", "recordTypes", "fieldNames", "keyGroups"}
+)
+#: Arguments of verbs by name, and what has each of their values.
+BY_KEY = MappingProxyType({"where": "--where '{}: CONDITION'", "backfill": "--backfill '{}=FILE'"})
 #: Commands by the verbs of a savepoint.
 COMMANDS_BY_VERB = MappingProxyType(
     {
@@ -72,62 +79,12 @@ COMMANDS_BY_VERB = MappingProxyType(
         "catch_up": "catch-up OLD NEW",
         "migrate": "migrate",
         "vacuum": "vacuum",
+        "verify": "verify",
+        "write": "cp",
+        "create": "create --max-parallelism",
     }
 )
-SEE_CHANGES = "pyspark-savepoint changes shows them"
-#: Other phrases, and what is said instead.
-PHRASES = (
-    (r"set option '(\w+)' to (\w+)", r"add option '\1' = '\2'"),
-    (r"'uid', 'uidHash' or 'operatorName'(, or 'table' = 'splits' or 'offsets')?", "UID"),
-    (r"option 'uid' or 'uidHash'", "UID"),
-    (r"load(ing)? the path without options", "pyspark-savepoint ls"),
-    (r"the path without options lists", "pyspark-savepoint ls lists"),
-    (r"table 'metadata' lists the operators", "pyspark-savepoint ls lists the operators"),
-    (r" \(df\.dropDuplicates\)", ""),
-    (r"\bconnector='(\w+)'", r"--connector \1"),
-    (r"\breset='(\w+)'", r"--reset \1"),
-    (r"(?<![\w.])create\(max_parallelism=\.\.\.\)", "create --max-parallelism"),
-    (r"\{'key': \.\.\.\}", "--type key=TYPE"),
-    (r"options 'types', 'states' and 'ttl'", "--type, --kind and --ttl"),
-    (r"give keys, or conditions in 'where'", "--keys KEY, or --where 'UID: CONDITION'"),
-    (r"\bwhere\['([^']*)'\]", r"--where '\1: ...'"),
-    (r"\bwhere=\{'([^']*)': \.\.\.\}", r"--where '\1: CONDITION'"),
-    (r"\binspect\.verify\(\) reports", "pyspark-savepoint verify reports"),
-    (r"\bwrite\(path\) copies it", "pyspark-savepoint cp copies it"),
-    (r"table 'offsets' lists", "pyspark-savepoint offsets lists"),
-    (r"add 'readChangeFeed' = true(, or read them as a stream: spark\.readStream|; a stream has no end)", SEE_CHANGES),
-    (
-        r"'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with .*",
-        "pyspark-savepoint changes shows what changed",
-    ),
-    (
-        r"with_max_parallelism\(n, operators=\[\.\.\.\]\)",
-        "pyspark-savepoint set-max-parallelism OLD NEW N --operators UID",
-    ),
-    (r"argument '(old|new)_(plan|explain)'", r"--\1-\2"),
-    (r"argument '(node|source|column|cast)s'", r"--\1"),
-    (r"\b(fill|filters)='(\w+)'", r"--\1 \2"),
-    (r"\b(node|source|column|cast)s=\{'([^']*)': '?([^'{}]*)'?\}", r"--\1 \2=\3"),
-    (r"\bbackfill=\{'([^']*)': rows\}", r"--backfill '\1=FILE'"),
-    (r"by sources=", "by --source"),
-    (r"give its values in backfill", "give its values by --backfill"),
-    (r"df\.select\(([^()]*)\)", r"\1"),
-    (r"Savepoint\.load\(spark, path\), or pyspark_savepoint\.open\(path\)", "pyspark-savepoint ls"),
-)
-OPENED = r"(?:Savepoint(?:\.(?:load|create)\([^()]*\))?\.|sp\.|pyspark_savepoint\.open\([^()]*\)\.)"
-NESTED = r"\((?:[^()]|\([^()]*\))*\)"
-VERBS = "|".join(COMMANDS_BY_VERB)
-FAMILY = r"(?:(?:inspect|sources|sinks)\.)?"
-VERB = re.compile(rf"(?:call )?({OPENED})?{FAMILY}\b(?P<verb>{VERBS})\b(?P<given>{NESTED})?(?:\.write\([^()]*\))?")
-#: ``option("name", "value")``; ``option 'name'``, ``option 'name' = 'value'``; ``'camelCase' = 'value'``.
-CALL = re.compile(r"""option\((?P<q>["'])(?P<name>\w+)(?P=q)(?:,\s*(?:(?P<v>["'])(?P<value>.*?)(?P=v)|\.\.\.))?\)""")
-NAMED_OPTION = re.compile(r"""(?:the )?option '(?P<name>\w+)'(?:,? (?:with|=) '?(?P<value>[\w*#./<>-]+)'?)?""")
-CAMEL = re.compile(r"'(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<value>\w+)'?)?")
-#: ``include_ttl=True``: an argument of a verb.
-SNAKE = re.compile(r"""(?<![\w.(])(?P<name>[a-z]+(?:_[a-z]+)+)=(?P<value>True|False)""")
-CAMEL_NAMES = frozenset(
-    {*ARGUMENTS, *PLACES, "readChangeFeed", "deduplicationMode", "pyTypes", "recordTypes", "fieldNames", "keyGroups"}
-)
+TABLES = MappingProxyType({"metadata": "ls", "offsets": "offsets"})
 
 
 def worded(text: str, command: str | None) -> str:
@@ -138,14 +95,60 @@ def worded(text: str, command: str | None) -> str:
     >>> worded("give option 'pyTypes'", "show"), worded("option('table', 'splits') shows them", "ls")
     ('give --option pyTypes=...', 'pyspark-savepoint show --table splits shows them')
     """
-    text = SNAKE.sub(lambda match: f"option('{_camel(match['name'])}', '{match['value'].lower()}')", text)
-    for phrase, instead in PHRASES:
-        text = re.sub(phrase, instead, text)
-    if "option" in text or "'" in text:
-        taken = _arguments(command)
-        for form in (CALL, NAMED_OPTION, CAMEL):
-            text = form.sub(_of_option(taken, form is CAMEL), text)
-    return VERB.sub(_of_verb, text)
+    return _door_of(command)(text)
+
+
+@cache
+def _door_of(command: str | None) -> Callable[[str], str]:
+    """Return the words of a command, which depend on its arguments."""
+    from pyspark_savepoint.command_line.arguments import COMMANDS
+
+    taken = frozenset(
+        name for one in COMMANDS if one.name == command for part in one.all_arguments for name in part.names
+    )
+
+    def option(text: str, name: str, value: str | None) -> str:
+        if text.startswith("there is no "):
+            return f"there is no {option('', name, value)}"
+        name = _camel(name)
+        if name in PLACES and (value is None or name in taken):
+            return PLACES[name] if value is None else f"{PLACES[name]} {value}"
+        if name == "readChangeFeed":
+            return "pyspark-savepoint changes"
+        own = ARGUMENTS.get(name)
+        if own in taken:
+            return own if value is None else f"{own} {_argument_value(name, value)}".rstrip()
+        if "--option" in taken:
+            return f"--option {_quoted(name, value)}"
+        if own == "--table":
+            return f"pyspark-savepoint show --table {value or '...'}"
+        return f"pyspark-savepoint show --option {_quoted(name, value)}"
+
+    def argument(text: str, name: str, value: str | None = None) -> str:
+        if value in ("True", "False"):
+            return option(text, name, value.lower()) if "_" in name else text
+        flags = [f"--{name.replace('_', '-')}"]
+        if value is None or value.startswith("{"):
+            flags.append(flags[0].removesuffix("s"))
+        own = next((flag for flag in flags if flag in taken), None)
+        if own is None or value is None:
+            return own or text
+        if not value.startswith("{"):
+            return f"{own} {value.strip(chr(39))}"
+        key, _, of_key = (part.strip(" '") for part in value.strip("{}").partition(":"))
+        return BY_KEY.get(name, f"{own} {{}}={{}}").format(key, of_key)
+
+    return door(
+        added=option,
+        option=option,
+        camel=lambda text, name, value: option(text, name, value) if name in CAMEL_NAMES else text,
+        operator=lambda *_: "UID",
+        listing=lambda *_: "pyspark-savepoint ls",
+        table=lambda _, name, *__: f"pyspark-savepoint {TABLES[name]}",
+        argument=argument,
+        keyword=argument,
+        verb=_of_verb,
+    )
 
 
 def with_given_uid(error: SavepointError, words: Sequence[str]) -> SavepointError:
@@ -159,36 +162,6 @@ def with_given_uid(error: SavepointError, words: Sequence[str]) -> SavepointErro
             if OperatorID.from_uid(uid).hex == hashed:
                 error.facts["operator"] = f"{uid} ({hashed})"
     return error
-
-
-def _arguments(command: str | None) -> frozenset[str]:
-    """Return the names of the arguments of a command."""
-    from pyspark_savepoint.command_line.arguments import COMMANDS
-
-    return frozenset(
-        name for one in COMMANDS if one.name == command for part in one.all_arguments for name in part.names
-    )
-
-
-def _of_option(taken: frozenset[str], camel: bool) -> Callable[[re.Match[str]], str]:
-    def argument(match: re.Match[str]) -> str:
-        name, value = _camel(match["name"]), match["value"]
-        if camel and name not in CAMEL_NAMES:
-            return match[0]
-        if name in PLACES and (value is None or name in taken):
-            return PLACES[name] if value is None else f"{PLACES[name]} {value}"
-        own = ARGUMENTS.get(name)
-        if name == "readChangeFeed":
-            return "pyspark-savepoint changes"
-        if own in taken:
-            return own if value is None else f"{own} {_argument_value(name, value)}".rstrip()
-        if "--option" in taken:
-            return f"--option {_quoted(name, value)}"
-        if own == "--table":
-            return f"pyspark-savepoint show --table {value or '...'}"
-        return f"pyspark-savepoint show --option {_quoted(name, value)}"
-
-    return argument
 
 
 def _camel(name: str) -> str:
@@ -214,18 +187,18 @@ def _quoted(name: str, value: str | None) -> str:
     return f"{name}=..." if value is None else shlex.quote(f"{name}={value}")
 
 
-def _of_verb(match: re.Match[str]) -> str:
-    """Return the command of a verb; a verb alone, without its arguments, may be any word."""
-    if match[1] is None and match["given"] is None and "_" not in match["verb"]:
-        return match[0]
-    names = re.findall(r"['\"]([^'\"]*)['\"]", match["given"] or "")
-    if match["verb"] == "rename_state" and len(names) == 3:
-        return f"pyspark-savepoint rename OLD NEW {shlex.quote(f'{names[0]}.{names[1]}={names[2]}')}"
-    if match["verb"] == "rename_class" and len(names) == 2:
-        return f"pyspark-savepoint rename-class OLD NEW {shlex.quote('='.join(names))}"
-    if match["verb"] == "rekey" and len(names) > 1 and names[-2] == "key":
+def _of_verb(text: str, verb: str, arguments: str | None) -> str:
+    """Return the command of a verb."""
+    if verb not in COMMANDS_BY_VERB:
+        return text
+    command, names = COMMANDS_BY_VERB[verb], re.findall(r"['\"]([^'\"]*)['\"]", arguments or "")
+    if verb == "rename_state" and len(names) == 3:
+        command = f"rename OLD NEW {shlex.quote(f'{names[0]}.{names[1]}={names[2]}')}"
+    elif verb == "rekey" and len(names) > 1 and names[-2] == "key":
         names = names if len(names) > 2 else ["UID", *names]
-        return f"pyspark-savepoint rekey OLD NEW {shlex.quote(names[0])} --type {shlex.quote(f'key={names[-1]}')}"
-    if COMMANDS_BY_VERB[match["verb"]].startswith("rename") and len(names) == 2:
-        return f"pyspark-savepoint rename OLD NEW {shlex.quote('='.join(names))}"
-    return f"pyspark-savepoint {COMMANDS_BY_VERB[match['verb']]}"
+        command = f"rekey OLD NEW {shlex.quote(names[0])} --type {shlex.quote(f'key={names[-1]}')}"
+    elif command.startswith("rename") and len(names) == 2:
+        command = f"{command.split()[0]} OLD NEW {shlex.quote('='.join(names))}"
+    elif "operators=" in (arguments or ""):
+        command += " --operators UID"
+    return f"pyspark-savepoint {command}"

@@ -260,7 +260,7 @@ class Erasing:
             if resolved is None:
                 continue
             plan, named = resolved
-            argument = f"where[{name!r}]"
+            argument = f"where={{{name!r}: ...}}"
             own = plan.identifier.operator_id.hex
             if not named:
                 if not self._tables(plan):

@@ -727,17 +727,17 @@ def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: li
         if not mine:
             return []
         ends = any(name.startswith("ending") for name in mine)
-        stream = "; a stream has no end" if ends else ", or read them as a stream: spark.readStream"
+        stream = "; a stream has no end" if ends else "; so does a stream (readStream)"
         verb = "s {} are" if len(mine) > 1 else " {} is"
-        missing = f"option{verb.format(listed(mine))} for changes: add 'readChangeFeed' = true{stream}"
+        missing = f"option{verb.format(listed(mine))} for changes: 'readChangeFeed' = true reads them{stream}"
         return [missing, *_conflicts_of_changes(values, given)]
     problems = []
     if versions:
         problems.append(f"option {listed(versions)} chooses one snapshot, 'readChangeFeed' the changes between several")
     if not any(name.startswith("starting") for name in mine):
         problems.append(
-            "'readChangeFeed' needs 'startingVersion' or 'startingTimestamp': with version 0 all rows of the first "
-            "snapshot are inserts"
+            "'readChangeFeed' shows what changed, and needs 'startingVersion' or 'startingTimestamp': "
+            "with version 0 all rows of the first snapshot are inserts"
         )
     if values.get("starting_version") == LATEST:
         problems.append("'startingVersion' = 'latest' is for streams: it is what changes after the newest version")

@@ -165,7 +165,7 @@ def _spec(engine: Engine, plan: OperatorPlan, options: Mapping[str, Any]) -> Wri
         raise OptionError(
             f"option 'types' names {others[0]!r}, and only the key gets another type",
             operator=plan.label,
-            expected=f"{{{OLD!r}: ...}}",
+            expected=f"types={{{OLD!r}: 'TYPE'}}",
             remedy="with_state(...) changes the type of a state",
         )
     return spec

@@ -1,8 +1,8 @@
-"""Errors of code that several doors share, in the words of the door where it was asked.
+"""Sentences that several doors share, in the words of the door where they are shown.
 
-Shared code names options as the data source does (``option 'typesFrom'``), and what else to do as a verb of a savepoint
-(``with_state(...)``). Here they become what the user of a door writes: rows that ``df.write`` or ``INSERT`` brings,
-verbs with Spark, or verbs without. The command line has its own words (``command_line.wording``), over those of verbs.
+Shared code writes sentences in one notation: options as the data source has them, verbs as ``Savepoint`` has them. What
+users write differently at each door is read from a sentence as data, and each door spells it. The command line has its
+own door (``command_line.wording``).
 """
 
 from __future__ import annotations
@@ -15,54 +15,82 @@ from pyspark_savepoint.formats.errors import SavepointError
 
 #: Facts that are sentences; the others are names and values, which stay.
 SENTENCES = ("expected", "remedy")
-#: A verb that no other word owns: ``with_state``, ``remove_state('total')``.
-VERB = re.compile(
-    r"(?<![\w.'\"])(?:call )?"
-    r"(?P<verb>(?:(?:sources|sinks)\.)?(?:with|remove|rename|update|copy|change|assign|merge)_\w+)"
-    r"(?P<given>\((?:[^()]|\([^()]*\))*\))?"
-)
+ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
+#: What sentences name, by the name of the function of a door that spells it.
+NOTATION = {
+    # option('NAME', 'VALUE'): it is added to a read or a write
+    "added": r"""\boption\((?P<q>["'])(?P<added>\w+)(?P=q)(?:, *(?:(?P<v>["'])(?P<added_value>.*?)(?P=v)|\.\.\.))?\)""",
+    # option 'NAME', option 'NAME' = 'VALUE', and in camel case without the word
+    "option": r"(?:there is no |the )?\boption '(?P<option>\w+)'"
+    r"(?:,? (?:with|=) '?(?P<option_value>[\w*#./<>-]+)'?)?",
+    "camel": r"'(?P<camel>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<camel_value>\w+)'?)?",
+    "operator": r"'uid'(?P<operator>,| or) 'uidHash'(?! and)(?: or 'operatorName')?(?:, or 'table'[^;]*)?",
+    "listing": r"(?P<listing>the path without options)(?= lists)",
+    "table": r"table '(?P<table>metadata|offsets)'(?= lists)",
+    # with_state(...), Savepoint.load(spark, path).remove_state('total').write(new_path)
+    "verb": r"""(?:call )?(?<![\w.'"])(?:(?:Savepoint|sp|inspect|sources|sinks|pyspark_savepoint"""
+    r"|(?:load|create|open)\([^()]*\))\.)*"
+    r"(?P<verb>(?:with|remove|rename|update|copy|change|assign|merge|check)_\w+|catch_up|"
+    r"(?:rekey|migrate|vacuum|verify)(?=\()|create(?=\(max_)|write(?=\(path\) copies))\b"
+    rf"(?P<verb_value>{ARGUMENTS})?(?:\.write\([^()]*\))?",
+    "argument": r"\bargument '(?P<argument>\w+)'",
+    # types={...}
+    "keyword": r"(?<![\w.(])(?P<keyword>[a-z]+(?:_[a-z]+)*)=(?P<keyword_value>'[^']*'|\{[^{}]*\}|True\b|False\b)",
+}
+PARTS = re.compile("|".join(f"(?:{part})" for part in NOTATION.values()))
+#: Spells a part: as it is written, its name and its value.
+Spell = Callable[[str, str, str | None], str]
 #: What rows of ``df.write`` and ``INSERT`` do in place of a verb.
 BY_ROWS = {
     "with_state": "mode('overwrite') with option 'state' (INSERT OVERWRITE)",
     "update_state": "mode('append') with option 'state' (INSERT INTO)",
+    "create": "option 'maxParallelism'",
 }
-CREATED = re.compile(r"(?<![\w.])create\(max_parallelism=\.\.\.\)")
-LISTED = re.compile(r"(?:loading )?the path without options(?= lists)")
-OPTION = re.compile(r"(?<!there is no )\boption '(?P<name>[a-z]+(?:[A-Z][a-z]*)+)'")
-CALLED = re.compile(r"\boption\('(?P<name>\w+)', (?:'(?P<value>[^']*)'|\.\.\.)\)")
 
 
-def of_rows(text: str) -> str:
-    """Return a sentence in the words of ``df.write`` and ``INSERT``.
+def door(**spell: Spell) -> Callable[[str], str]:
+    """Return what says a sentence in the words of a door. It keeps what no function spells, as it is written."""
 
-    >>> of_rows("with_state(...) replaces all of it, remove_state('total') removes it first")
-    "mode('overwrite') with option 'state' (INSERT OVERWRITE) replaces all of it, \
-Savepoint.load(spark, path).remove_state('total') removes it first"
-    """
-    text = CREATED.sub("option 'maxParallelism'", text)
+    def spelled(part: re.Match[str]) -> str:
+        name = next(name for name in NOTATION if part[name] is not None)
+        values = part.groupdict()
+        return spell[name](part[0], values[name], values.get(f"{name}_value")) if name in spell else part[0]
 
-    def by_rows(match: re.Match[str]) -> str:
-        verb, given = match["verb"], match["given"]
-        return BY_ROWS.get(verb) or f"Savepoint.load(spark, path).{verb}{given or '(...)'}"
-
-    return VERB.sub(by_rows, text)
+    return lambda text: PARTS.sub(spelled, text)
 
 
-def of_verbs(text: str) -> str:
-    """Return a sentence in the words of ``Savepoint``, whose arguments are in snake case.
+def _verb_by_rows(text: str, name: str, arguments: str | None) -> str:
+    if name in ("write", "verify") or text.startswith(("Savepoint.", "pyspark_savepoint.")):
+        return text
+    called = text.removeprefix("call ").removeprefix("sp.") + ("" if arguments else "(...)")
+    return BY_ROWS.get(name) or f"Savepoint.load(spark, path).{called}"
 
-    >>> of_verbs("option 'typesFrom' names the operator; read with option('includeStateWindow', 'true')")
-    "option 'types_from' names the operator; read with include_state_window=True"
-    """
-    text = _listed(OPTION.sub(lambda match: f"option '{_snake(match['name'])}'", text), "states()")
-    text = text.replace("name it with 'uid', 'uidHash' or 'operatorName'", "name it by its uid")
 
-    def given(match: re.Match[str]) -> str:
-        if match["name"] == "table" and match["value"]:
-            return f"{match['value']}(uid)"
-        return f"{_snake(match['name'])}={_python(match['value'])}"
+def _added_to_verb(_: str, name: str, value: str | None) -> str:
+    if name == "table" and value:
+        return f"{value}(uid)"
+    return f"{_snake(name)}=" + ("..." if value is None else {"true": "True", "false": "False"}.get(value, repr(value)))
 
-    return CALLED.sub(given, text)
+
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+
+#: ``df.write`` and ``INSERT``.
+of_rows = door(verb=_verb_by_rows)
+#: ``Savepoint``, whose arguments are in snake case.
+of_verbs = door(
+    added=_added_to_verb,
+    option=lambda text, name, _: text if text.startswith("there") else text.replace(name, _snake(name), 1),
+    operator=lambda *_: "its uid",
+    listing=lambda *_: "states()",
+)
+#: SQL's table functions, whose arguments are named by ``=>``.
+of_sql = door(
+    added=lambda _, name, value: f"{name} => " + repr(value or "..."),
+    option=lambda text, *_: text.replace("option '", "argument '", 1),
+    listing=lambda *_: "savepoint_states(path)",
+)
 
 
 def of_open(text: str) -> str:
@@ -72,16 +100,6 @@ def of_open(text: str) -> str:
     'write a changed copy of it: open(path).with_operator(...).write(new_path)'
     """
     return of_verbs(text).replace("Savepoint.load(spark, path)", "open(path)").replace("df.", "rows.")
-
-
-def of_sql(text: str) -> str:
-    """Return a sentence in the words of SQL's table functions, whose arguments are named by ``=>``.
-
-    >>> of_sql("option 'keys' is 'x'; option('table', 'timers') has it; loading the path without options lists all")
-    "argument 'keys' is 'x'; table => 'timers' has it; savepoint_states(path) lists all"
-    """
-    text = _listed(re.sub(r"\boption '(?=\w+')", "argument '", text), "savepoint_states(path)")
-    return CALLED.sub(lambda match: f"{match['name']} => " + repr(match["value"] or "..."), text)
 
 
 @contextmanager
@@ -95,17 +113,3 @@ def in_words(worded: Callable[[str], str]) -> Iterator[None]:
             if isinstance(error.facts.get(name), str):
                 error.facts[name] = worded(error.facts[name])
         raise
-
-
-def _listed(text: str, listing: str) -> str:
-    """Return a sentence with what lists the states of a snapshot at a door, in place of a read without options."""
-    text = text.replace("load the path without options to see", f"{listing} shows")
-    return LISTED.sub(listing, text)
-
-
-def _snake(name: str) -> str:
-    return re.sub("[A-Z]", lambda letter: "_" + letter[0].lower(), name)
-
-
-def _python(value: str | None) -> str:
-    return "..." if value is None else {"true": "True", "false": "False"}.get(value, repr(value))

@@ -117,7 +117,7 @@ def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, 
     with contextlib.suppress(SavepointWarning):
         warnings.warn(
             f"files that no savepoint needs {'were' if known else 'may have been'} left in {filesystem.uri(directory)} "
-            f"({why}); Savepoint.vacuum deletes those that this package wrote",
+            f"({why}); Savepoint.vacuum(path) deletes those that this package wrote",
             SavepointWarning,
             stacklevel=2,
         )

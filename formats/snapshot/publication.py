@@ -454,7 +454,7 @@ def _publish(
         path=staging.filesystem.uri(path),
         found=one_line(failed),
         remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
-        "Savepoint.vacuum deletes files that are not referenced",
+        "Savepoint.vacuum(path) deletes files that are not referenced",
     )
 
 
@@ -515,7 +515,8 @@ def _wait_for_others(staging: Staging) -> None:
     raise ConcurrentWriteError(
         "another writer is publishing at this path, or it is unknown whether it has published",
         path=staging.filesystem.uri(other or staging.directory),
-        remedy="nothing of this write was published: write again later; Savepoint.vacuum deletes what dead ones left",
+        remedy="nothing of this write was published: write again later; Savepoint.vacuum(path) deletes what dead ones "
+        "left",
     )
 
 

@@ -209,7 +209,7 @@ class Snapshot:
                 f"{len(matches)} operators have the name {name!r}",
                 path=self.path,
                 found=", ".join(operator.label for operator in matches),
-                remedy="name the operator by option 'uid' or 'uidHash'",
+                remedy="name the operator by 'uid' or 'uidHash'",
             )
         if matches:
             return matches[0]
@@ -219,7 +219,7 @@ class Snapshot:
                 f"this snapshot does not record operator names (metadata version {self.metadata.version})",
                 path=self.path,
                 operator=f"name {name!r}",
-                remedy="name the operator by option 'uid' or 'uidHash'",
+                remedy="name the operator by 'uid' or 'uidHash'",
             )
         raise self._not_found(f"name {name!r}", name, names)
 
@@ -239,7 +239,7 @@ class Snapshot:
             "the snapshot has no such operator",
             path=self.path,
             operator=what,
-            remedy=f"{did_you_mean(wanted, known)} (loading the path without options lists all operators)",
+            remedy=f"{did_you_mean(wanted, known)} (the path without options lists all operators)",
         )
 
 

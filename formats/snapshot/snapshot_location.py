@@ -269,7 +269,7 @@ class SnapshotLocation:
             "a handle names a file outside of the snapshot",
             path=recorded,
             expected=f"a file below {self.uri}, or moved along with the snapshot to {looked}",
-            remedy=f"if you trust the snapshot, set option '{ALLOW_OUTSIDE}' to true; "
+            remedy=f"if you trust the snapshot, set option '{ALLOW_OUTSIDE}' = true; "
             "if it was moved, move its checkpoint folder as a whole (chk-N, shared, taskowned, dstl)",
         )
 

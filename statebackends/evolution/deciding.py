@@ -507,6 +507,8 @@ def dropped(decision: Decision) -> Iterator[OperatorChange]:
                 or number in rivals
             ):
                 continue
-            reason = "no operator of the new query continues it (a table that was renamed is told by sources=)"
+            reason = (
+                "no operator of the new query continues it (a table that was renamed is told by argument 'sources')"
+            )
             states = tuple(StateChange(Verdict.LOST, state, None) for state in one.states)
             yield OperatorChange(Verdict.LOST, one, None, states, reasons=(reason,))

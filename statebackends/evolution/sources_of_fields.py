@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column
 
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 TEXTS, BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-GIVE = "give its values in backfill, or fill='initial' to begin with {what}"
+GIVE = "give its values in argument 'backfill', or fill='initial' to begin with {what}"
 
 
 @dataclass(frozen=True)

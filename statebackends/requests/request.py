@@ -210,9 +210,7 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
             raise StateNotFoundError(
                 f"the operator has no {what} {name!r}",
                 operator=operator,
-                remedy=did_you_mean(name, known)
-                if known
-                else "load the path without options to see what the snapshot has",
+                remedy=did_you_mean(name, known) if known else "the path without options lists what the snapshot has",
             )
     return [name for name in known if name in chosen]
 

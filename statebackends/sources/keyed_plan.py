@@ -133,7 +133,7 @@ class OperatorHeaders:
                 operator=label,
                 remedy=f"option('table', '{other}') has its states"
                 if all_states
-                else "load the path without options to see what the snapshot has",
+                else "the path without options lists what the snapshot has",
             )
         metas = self.metas()
         return {name: metas[name, False] for name in choose_states(fitting, wanted, "state", label)}

@@ -60,7 +60,7 @@ class TimersTable:
             raise StateNotFoundError(
                 "the operator has no timers",
                 operator=operator.label,
-                remedy="load the path without options to see what the snapshot has",
+                remedy="the path without options lists what the snapshot has",
             )
         self.lookup: KeyLookup | None = None
         if request.keys is not None:

@@ -364,7 +364,7 @@ def test_ranges_that_are_not_there(checkpoints: Path, given: dict[str, Any], pro
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"startingVersion": "2"}, "is for changes: add 'readChangeFeed'"),
+        ({"startingVersion": "2"}, "is for changes: 'readChangeFeed'"),
         ({"readChangeFeed": "true"}, "needs 'startingVersion' or 'startingTimestamp'"),
         ({**CHANGES, "startingTimestamp": "2026-11-24T12:03:00Z"}, "each choose a version"),
         ({**CHANGES, "versionAsOf": "3"}, "chooses one snapshot"),

@@ -84,7 +84,7 @@ def _average(total: pa.Array, count: pa.Array, result: Result) -> pa.Array:
         raise UnsupportedStateError(
             "an average of numbers that are not whole cannot be computed as Flink does",
             found=f"{result.column.name} {result.column.kind}",
-            remedy="give the values in backfill=",
+            remedy="give the values in argument 'backfill'",
         )
     counts = np.asarray(count.fill_null(0), np.int64)
     totals = np.asarray(total.fill_null(0), np.int64)

@@ -69,7 +69,7 @@ def _does_not_fit(name: str, kind: LogicalType, found: str) -> ValueRangeError:
         f"a value of {name} does not fit its new type",
         expected=str(kind),
         found=found,
-        remedy="let the new query have a wider type, or give the values in backfill=",
+        remedy="let the new query have a wider type, or give the values in argument 'backfill'",
     )
 
 
@@ -116,5 +116,5 @@ def _texts(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
         f"{name} cannot become text: how Flink shows values of its type is not known here",
         found=str(column.type),
         expected=str(kind),
-        remedy="give the values in backfill=",
+        remedy="give the values in argument 'backfill'",
     )

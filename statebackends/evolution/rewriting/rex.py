@@ -128,7 +128,7 @@ def _unknown(what: str) -> UnsupportedStateError:
     return UnsupportedStateError(
         "an expression of the query is not known here, so its values cannot be computed",
         found=what,
-        remedy="give its values in backfill=",
+        remedy="give its values in argument 'backfill'",
     )
 
 

@@ -159,7 +159,7 @@ NESTED = "\0nested"
 def _unknown(what: str) -> NoReturn:
     raise UnsupportedStateError(
         f"a value of the new query is computed in a way that is not known here: {what}",
-        remedy="give its values in backfill=",
+        remedy="give its values in argument 'backfill'",
     )
 
 

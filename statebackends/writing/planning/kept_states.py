@@ -79,7 +79,7 @@ def _refuse_change(spec: WriteSpec, column: str, state: str) -> None:
             "the type of a state of Flink's asynchronous API cannot be changed",
             operator=spec.operator,
             state=state,
-            remedy="leave options 'types', 'states' and 'ttl' out: its values can be replaced as they are",
+            remedy="leave option 'types', option 'states' and option 'ttl' out: its values can be replaced as they are",
         )
 
 
@@ -142,7 +142,8 @@ def expect_same_state(written: StateMetaInfoSnapshot, existing: StateMetaInfoSna
             state=existing.name,
             expected=" ".join([existing.state_type.lower(), *theirs.values()]),
             found=" ".join([written.state_type.lower(), *ours.values()]),
-            remedy="leave options 'types', 'states' and 'ttl' out; to change the type, replace the whole state",
+            remedy="leave option 'types', option 'states' and option 'ttl' out; to change the type, replace the whole "
+            "state",
         )
 
 

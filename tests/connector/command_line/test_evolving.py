@@ -30,7 +30,7 @@ def words(name: str, *target: Path) -> list[str]:
     ("name", "more", "code", "said"),
     [
         ("agg-reorder", (), 0, "SUM(w): transformed (from SUM(w))"),
-        ("agg-add-sum", (), 1, "SUM(v): filled (give its values by --backfill, or --fill initial to begin with NULL)"),
+        ("agg-add-sum", (), 1, "SUM(v): filled (give its values in --backfill, or --fill initial to begin with NULL)"),
         ("agg-add-sum", ("--fill", "initial"), 1, "SUM(v): filled (begins with NULL)"),
         ("agg-add-sum", ("--backfill", "total=totals.parquet"), 0, "SUM(v): backfilled (given by you)"),
         ("agg-retract", (), 2, "only its history can give it: --backfill 'hi=FILE'"),

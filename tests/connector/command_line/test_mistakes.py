@@ -29,7 +29,7 @@ FILES: dict[str, tuple[bytes, tuple[str, ...], str]] = {
     "a kind without its type": (b"key,total\n1,5\n", ("--replace", "--kind", "total=map"), "or leave --kind out"),
     "a time to live of no column": (b"key,total\n1,5\n", ("--replace", "--ttl", "totl"), "--ttl names 'totl'"),
     "another max parallelism": (
-        b"key,total\n1042,5\n", ("--upsert", "-o", "maxParallelism=64"), "has that of create --max-parallelism"
+        b"key,total\n1042,5\n", ("--upsert", "-o", "maxParallelism=64"), "of pyspark-savepoint create --max-parallelism"
     ),
     "another uid": (b"key,total\n1042,5\n", ("--upsert", "-o", "uid=x"), "--option does not take uid"),
     "a number that is none": (b"key,total\n1042,5\n", ("--upsert", "--checkpoint-id", str(2**63)), "at most 92233720"),
@@ -57,13 +57,13 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("set-offsets", "SHOP", "NEW", "--by", "x"): "--by is 'x', expected a whole number",
     ("set-offsets", "SHOP", "NEW", "accounts", "--by", "1"): "pyspark-savepoint offsets lists the sources",
     ("rekey", "SHOP", "NEW", "accounts", "--type", "total=LONG"): "expected: --type key=TYPE",
-    ("erase", "SHOP", "NEW"): "--keys KEY, or --where 'UID: CONDITION'",
-    ("erase", "SHOP", "NEW", "--where", "accounts: totl > 1"): "--where 'accounts: ...': there is no column totl",
+    ("erase", "SHOP", "NEW"): "give --keys, or conditions in --where",
+    ("erase", "SHOP", "NEW", "--where", "accounts: totl > 1"): "--where 'accounts: CONDITION': there is no column totl",
     ("salvage", "SHOP", "NEW"): "pyspark-savepoint cp copies it as it is",
     ("evolve", "SHOP", "NEW", "--old-plan", "PLAN", "--new-plan", "PLAN"): "found: no 'nodes'",
     ("show", "SHOP", "accounts", "-o", "uid=orders-source"): "--option does not take uid",
     ("show", "SHOP", "accounts", "-o", "path=/x"): "--option does not take path",
-    ("show", "SHOP", "accounts", "-o", "startingVersion=1"): "pyspark-savepoint changes shows them",
+    ("show", "SHOP", "accounts", "-o", "startingVersion=1"): "pyspark-savepoint changes reads them",
     ("show", "SHOP", "accounts", "-o", "readChangeFeed=true"): "pyspark-savepoint changes shows what changed",
     ("retained", "FOLDER/none"): "there is no folder at this path",
     ("check-restore", "SHOP", "JOB"): "expected: a field uid, uidHash or generatedId",

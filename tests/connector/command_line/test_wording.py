@@ -34,10 +34,9 @@ from tests.connector.command_line.conftest import Run
             "pyspark-savepoint show --table splits shows its content",
         ),
         ("show", "option('table', 'splits') shows its content", "--table splits shows its content"),
-        ("ls", "set option 'allowOutside' to true; if", "add --allow-outside; if"),
+        ("ls", "set option 'allowOutside' = true; if", "set --allow-outside; if"),
         ("changes", "end before it with 'endingVersion'", "end before it with --end"),
         ("put", """name it: option("types", '{"key": "ROW<...>"}')""", "name it: --type 'key=ROW<...>'"),
-        ("put", "select the columns that do: df.select('key', 'total')", "select the columns that do: 'key', 'total'"),
         (
             "put",
             "with_state replaces it, remove_state('total') removes it first",
