@@ -17,11 +17,10 @@ from typing import Any, Protocol
 
 from pyspark_savepoint.formats.io.local_files import truncated
 from pyspark_savepoint.formats.io.one_verb import in_context
-from pyspark_savepoint.formats.io.run_ahead import REFILL, BytesAhead
+from pyspark_savepoint.formats.io.run_ahead import LEAST, REFILL, BytesAhead
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, Opening
 
-#: A smaller request takes as long.
-MIN_READ = 1 << 18
+MIN_READ = LEAST
 GROWTH = 4
 #: Bytes that are read ahead of a file if others read ahead what all may.
 LEAST_AHEAD = 1 << 20
@@ -214,10 +213,10 @@ class RemoteInputFile:
             self._fetch_ahead(stop, len(target))
 
     def expect(self, start: int, count: int) -> None:
-        """Start to fetch a range that will be read soon, unless it is known or large."""
-        stop = min(self.size, start + count)
-        if start < stop and stop - start <= MAX_CACHED_RANGE:
-            self._range(start, stop)
+        """Start to fetch a range that will be read soon, unless it is known; its beginning, if much is read ahead."""
+        stop = min(self.size, start + min(count, max(LEAST_AHEAD, BytesAhead.limit - BytesAhead.total)))
+        if start < stop and self._known(start) is None:
+            self._range(start, stop).counted()
 
     def _range(self, position: int, stop: int) -> _Range:
         """Return the range at a position: one already fetched, or a new request."""

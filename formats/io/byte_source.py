@@ -20,7 +20,7 @@ import xxhash
 
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.io.one_verb import Reopened, keep_opened, opened_before
-from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES, Announcement, announced, announced_file
+from pyspark_savepoint.formats.io.run_ahead import AHEAD_FILES, Announcement, Readers, announced, announced_file
 from pyspark_savepoint.formats.io.snapshot_files import (
     BEGINNING,
     Anchor,
@@ -367,11 +367,14 @@ StateLocation = InlineLocation | FileLocation
 Read = tuple[StateLocation, Opening]
 
 
-def opened_ahead(reads: Iterable[Read], width: int = AHEAD_FILES) -> AbstractContextManager[None]:
+def opened_ahead(
+    reads: Iterable[Read], width: int = AHEAD_FILES, group: Readers | None = None
+) -> AbstractContextManager[None]:
     """Return a block within which files of stores are opened in the background, in this order; inline state is not.
 
-    ``width`` is how many are opened ahead at first: few if the reader may stop soon.
+    ``width`` is how many are opened ahead at first: few if the reader may stop soon. ``group``: there are others
+    that read side by side.
     """
     files = (location.announcement(opening) for location, opening in reads if isinstance(location, FileLocation))
-    block: AbstractContextManager[None] = announced((file for file in files if file is not None), width)
+    block: AbstractContextManager[None] = announced((file for file in files if file is not None), width, group)
     return block

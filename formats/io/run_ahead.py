@@ -15,7 +15,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -30,6 +30,8 @@ AHEAD, AHEAD_FILES = 64, 256
 AHEAD_BYTES, REFILL = 64 << 20, 4
 #: Further files are opened when fewer than a part of the files, or of the bytes, that may be ahead are left.
 REFILL_FILES = 2
+#: Least bytes of a request, since fewer take as long: a file with no more can be opened again without one.
+LEAST = 1 << 18
 #: The purpose of opening a file that every other purpose serves too.
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
@@ -88,12 +90,24 @@ class BytesAhead:
         cls.limit = min(memory, AHEAD_BYTES)
 
 
-class _Queue:
-    """Files in about the order in which they will be taken; ``width`` of them are opened ahead, later more."""
+class Readers:
+    """Readers that read side by side: each announces what it opens, and takes it."""
 
-    def __init__(self, files: Iterator[Announcement], width: int) -> None:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+class _Queue:
+    """Files in about the order in which they will be taken; ``width`` of them are opened ahead, later more.
+
+    Readers of a ``group`` each have a queue: each opens its files, also those of others, within a part of the bytes.
+    """
+
+    def __init__(self, files: Iterator[Announcement], width: int, group: Readers | None) -> None:
         self._waiting = files
         self._width = width
+        self.group = group
+        self._bytes = 0
         self._started: deque[Announcement] = deque()
         self._pool = ThreadPoolExecutor(AHEAD, thread_name_prefix="savepoint-ahead")
         self._count = 0
@@ -102,26 +116,45 @@ class _Queue:
         self.passed = set[object]()
         self._top_up()
 
+    def _bytes_left(self) -> tuple[int, int]:
+        """Return how many bytes may be read ahead in all, and how many more of them."""
+        if self.group is None:
+            return BytesAhead.limit, BytesAhead.limit - BytesAhead.total
+        limit = BytesAhead.limit // self.group.count
+        return limit, limit - self._bytes
+
     def _top_up(self) -> None:
-        much = REFILL_FILES * BytesAhead.total > BytesAhead.limit
-        if self._started and (REFILL_FILES * len(self._started) > self._width or much):
+        limit, left = self._bytes_left()
+        if self._started and (REFILL_FILES * len(self._started) > self._width or REFILL_FILES * left < limit):
             return
-        while len(self._started) < self._width and (BytesAhead.total < BytesAhead.limit or not self._started):
+        while len(self._started) < self._width and (self._bytes_left()[1] > 0 or not self._started):
             file = next(self._waiting, None)
             if file is None:
                 return
             place, purpose = file.key
-            if file.key in _OPENING or (purpose == SIZE_ALONE and place in self._places):
+            others = _OPENING.get(file.key, ())
+            if any(queue is self or not self.is_beside(queue) for queue, _ in others):
+                continue
+            if purpose == SIZE_ALONE and place in self._places:
                 continue
             if file.key in self.passed:
                 self.passed.remove(file.key)
                 continue
             self._places.add(place)
-            file.file = self._pool.submit(in_context(file.open))
+            open_file = _after(others[-1][1].file, file.open) if others and file.size <= LEAST else file.open
+            file.file = self._pool.submit(in_context(open_file))
             file.number = self._count = self._count + 1
-            _OPENING[file.key] = self, file
+            _OPENING.setdefault(file.key, deque()).append((self, file))
             self._started.append(file)
-            BytesAhead.add(file.size)
+            self._count_bytes(file.size)
+
+    def is_beside(self, other: _Queue) -> bool:
+        """Return whether another queue is that of a reader of the same group."""
+        return self.group is not None and self.group is other.group
+
+    def _count_bytes(self, count: int) -> None:
+        self._bytes += count
+        BytesAhead.add(count)
 
     def take(self, wanted: Announcement) -> Future[InputFile]:
         """Return a file that is being opened, give up those long before it, and open further ones."""
@@ -136,8 +169,11 @@ class _Queue:
 
     def _drop(self, file: Announcement) -> Announcement:
         self._started.remove(file)
-        _OPENING.pop(file.key, None)
-        BytesAhead.add(-file.size)
+        same = _OPENING[file.key]
+        same.remove((self, file))
+        if not same:
+            del _OPENING[file.key]
+        self._count_bytes(-file.size)
         return file
 
     def end(self) -> None:
@@ -150,17 +186,29 @@ class _Queue:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-#: All queues; files that are being opened, by their keys; and the lock of both.
+def _after(first: Future[InputFile] | None, open_file: Callable[[], InputFile]) -> Callable[[], InputFile]:
+    """Return how a file is opened that is being opened for another reader: a small one needs no second request."""
+
+    def opened() -> InputFile:
+        if first is not None:
+            wait([first])
+        return open_file()
+
+    return opened
+
+
+#: All queues; files that are being opened, by their keys, those of one key in their order; and the lock of both.
 _QUEUES: list[_Queue] = []
-_OPENING: dict[object, tuple[_Queue, Announcement]] = {}
+_OPENING: dict[object, deque[tuple[_Queue, Announcement]]] = {}
 _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
-def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterator[None]:
+def announced(files: Iterable[Announcement], width: int = AHEAD_FILES, group: Readers | None = None) -> Iterator[None]:
     """Open files in the background within the block, in their order; ``files`` are of stores only.
 
     ``width`` is how many are opened ahead at first, each time one is taken more; all if they are read to the end.
+    ``group``: there are others that read side by side.
     """
     waiting = iter(files)
     first = next(waiting, None)
@@ -173,7 +221,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES) -> Iterat
         yield from waiting
 
     with _LOCK:
-        queue = _Queue(all_files(), AHEAD_FILES if _TO_THE_END.get() else width)
+        queue = _Queue(all_files(), AHEAD_FILES if _TO_THE_END.get() else width, group)
         _QUEUES.append(queue)
     try:
         yield
@@ -186,9 +234,9 @@ def announced_file(key: object) -> InputFile | None:
     if not _QUEUES:
         return None
     with _LOCK:
-        found = _OPENING.get(key)
+        found = next(iter(_OPENING.get(key, ())), None)
         for queue in _QUEUES:
-            if found is None or queue is not found[0]:
+            if found is None or not (queue is found[0] or queue.is_beside(found[0])):
                 queue.passed.add(key)
         file = None if found is None else found[0].take(found[1])
     return None if file is None else file.result()

@@ -138,7 +138,13 @@ class Database:
                     source.close()
 
     def scan(self, wanted: Sequence[tuple[FileMetaData, Opening]]) -> None:
-        """Open table files in the background that will be read in this order, until the database is closed."""
+        """Open table files in the background that will be read in this order, until the database is closed.
+
+        Files that are open begin to fetch what is read first.
+        """
+        for info, opening in wanted:
+            if info.name in self._open:
+                self._open[info.name].expect(opening.start, opening.count)
         self._scans |= {info.name: opening for info, opening in wanted}
         self._ahead.enter_context(opened_ahead(self.reads(wanted), FEW_AHEAD))
 

@@ -9,7 +9,6 @@ The driver reads only ``_metadata``: files are opened by the tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,6 +37,8 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     OpenInput,
     SharedInput,
     StateNumbers,
+    open_inputs,
+    starts_of,
 )
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
@@ -142,12 +143,13 @@ class KeyedChanges:
 
     def _merged(self, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, share: range) -> Iterator[Pair]:
         """Yield all entries of some key groups of both sides."""
-        with ExitStack() as stack:
-            opened = [None if side is None else stack.enter_context(OpenInput(side, numbers)) for side in inputs]
+        opened = [None if side is None else OpenInput(side, numbers) for side in inputs]
+        with open_inputs(self.division.parts(opened, share)):
             before, after = (nothing if side is None else side.chunks for side in opened)
             sizes = total([self.division.sizes(i, side.sizes()) for i, side in enumerate(inputs) if side])
             memory = next(side.request.memory for side in inputs if side is not None)
-            yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False)
+            starts = starts_of(inputs)
+            yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False, starts=starts)
 
     def _count_shared(
         self, shared: SharedInput, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, sums: _Sums
@@ -170,7 +172,7 @@ class KeyedChanges:
             yield from ()
 
         mine, requests = _Sums(), [keyed_input.request for keyed_input in known]
-        with OpenInput(alone[1], numbers) as newer:
+        with open_inputs([(OpenInput(alone[1], numbers), key_groups)]) as (newer,):
             for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append, newer):
                 mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)
             for chunk in (chunk for window in counted for chunk in newer.chunks(set(window))):

@@ -7,7 +7,6 @@ entries of the keys that have one that differs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +32,8 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     SharedInput,
     StateNumbers,
     described,
+    open_inputs,
+    starts_of,
 )
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, consecutive, with_columns
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets
@@ -143,14 +144,15 @@ class ChangedRowsPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that differ."""
         numbers = StateNumbers([(name, False) for name in self.compared.states])
-        with ExitStack() as stack:
-            opened = [None if side is None else stack.enter_context(OpenInput(side, numbers)) for side in self.inputs]
+        opened = [None if side is None else OpenInput(side, numbers) for side in self.inputs]
+        with open_inputs(self.division.parts(opened, self.share)):
             before, after = (nothing if side is None else side.chunks for side in opened)
 
+            starts, memory = starts_of(self.inputs), self.request.memory
+
             def merged(share: range) -> Iterator[Pair]:
-                return paired_chunks(
-                    (before, after), self.division, share, self.sizes, self.request.memory, serial=True
-                )
+                read = before, after
+                return paired_chunks(read, self.division, share, self.sizes, memory, serial=True, starts=starts)
 
             for pair in self._pairs(numbers, merged):
                 comparison = compare(*pair, self.division.modulus, numbers.maps)

@@ -12,11 +12,12 @@ are divided by this remainder, which is the key group itself if m = n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,9 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
     VALUE,
 )
 
+T = TypeVar("T")
+#: Memory for entries and their spans, as a multiple of their bytes in files, before any were read.
+EXPANDED = 16
 #: Entries on local disk: the key alone is a part of the composite key.
 SPILLED = pa.schema([*[*KEYED_ENTRIES][:-1], pa.field("serial_at", pa.int32()), pa.field("serial_size", pa.int32())])
 
@@ -254,22 +258,38 @@ class Division:
         wanted = np.isin(key_groups % self.modulus, np.arange(remainders.start, remainders.stop))
         return set(key_groups[wanted].tolist())
 
+    def parts(self, sides: Iterable[T | None], remainders: range) -> list[tuple[T, set[int]]]:
+        """Return each input that has state, with its key groups that have some remainders."""
+        numbered = enumerate(sides)
+        return [(side, self.key_groups(number, remainders)) for number, side in numbered if side is not None]
+
     def sizes(self, side: int, of_key_groups: Longs) -> Longs:
         """Return the bytes per remainder from those per key group."""
         return np.bincount(np.arange(len(of_key_groups)) % self.modulus, of_key_groups, self.modulus).astype(np.int64)
 
 
 def paired_chunks(
-    read: tuple[Chunks, Chunks], division: Division, remainders: range, sizes: Longs, memory: int, serial: bool
+    read: tuple[Chunks, Chunks],
+    division: Division,
+    remainders: range,
+    sizes: Longs,
+    memory: int,
+    serial: bool,
+    starts: Sequence[int] = (),
 ) -> Iterator[Pair]:
     """Yield the entries of both inputs; all entries of a key are in one pair.
 
     ``sizes`` are the approximate bytes per remainder, ``memory`` those that a task may hold; their spans take as much
-    again. ``serial``: keys are those without namespaces and user keys.
+    again. ``serial``: keys are those without namespaces and user keys. ``starts``: remainders, ascending, with which
+    files begin; whole files are read at a time where they fit.
     """
-    left, most = remainders, len(remainders)
+    left = remainders
+    most = len(next(together(left, sizes, memory // EXPANDED), left))
     while left:
         some = next(together(left, sizes, memory // 4))[:most]
+        known = bisect_right(starts, some.stop)
+        if known and starts[known - 1] > some.start:
+            some = range(some.start, starts[known - 1])
         held = _in_memory(read, division, some, memory // 2)
         if held is None and len(some) > 1:
             # Entries take more than their files, and those of the next key groups probably do, too.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
-from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
+from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD, Readers
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -92,24 +92,15 @@ class KeyedInput:
 
 
 class OpenInput:
-    """Context manager over the open streams of an input; of the files of ``key_groups`` alone if they are given."""
+    """The open streams of an input, each of which is opened when it is read; see :func:`open_inputs`."""
 
-    def __init__(self, described: KeyedInput, numbers: StateNumbers, key_groups: set[int] | None = None) -> None:
+    def __init__(self, described: KeyedInput, numbers: StateNumbers) -> None:
         self.described = described
         self.numbers = numbers
-        self._key_groups = key_groups
         self._open: dict[AnyKeyedSource, tuple[ExitStack, KeyedStream]] = {}
-        self._ahead = ExitStack()
 
-    def __enter__(self) -> OpenInput:
-        wanted = self._key_groups
-        sources = (one for one in self.described.sources if wanted is None or _meets(one.key_group_range, wanted))
-        reads = (read for source in sources for read in source.reads(source.key_group_range))
-        self._ahead.enter_context(opened_ahead(reads, FEW_AHEAD))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ahead.close()
+    def close(self) -> None:
+        """Close the streams that are open."""
         for stack, _stream in self._open.values():
             stack.close()
         self._open.clear()
@@ -164,6 +155,28 @@ class OpenInput:
                 chunk = EntryChunk.of_batch(batch)
                 timers = self.numbers.names[int(chunk.state[0])][0] == TIMERS if len(chunk) else False
                 yield chunk.behind_timestamps() if serial and timers else chunk
+
+
+def starts_of(inputs: Iterable[KeyedInput | None]) -> list[int]:
+    """Return the key groups with which files begin, ascending."""
+    return sorted({source.key_group_range.start for one in inputs if one is not None for source in one.sources})
+
+
+@contextmanager
+def open_inputs(wanted: Iterable[tuple[OpenInput, Iterable[int]]]) -> Iterator[list[OpenInput]]:
+    """Return a block within which inputs are read side by side, each in some key groups, which ascend.
+
+    Files of stores are opened before it is their turn.
+    """
+    pairs = [(one, frozenset(key_groups)) for one, key_groups in wanted]
+    group = Readers(len(pairs))
+    with ExitStack() as stack:
+        for one, owned in pairs:
+            sources = [source for source in one.described.sources if _meets(source.key_group_range, owned)]
+            reads = (read for source in sources for read in source.reads(source.key_group_range))
+            stack.enter_context(opened_ahead(reads, FEW_AHEAD, group))
+            stack.callback(one.close)
+        yield [one for one, _ in pairs]
 
 
 def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.merging.comparison import Runs
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat, together
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers, open_inputs
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.rewriting.chunk_rewriter import ChunkRewriter
@@ -177,7 +177,7 @@ class MigratedOperator:
         described = self._input(replace(operator, subtasks={index: operator.subtasks[index]}))
         rewriter = _rewriter(states, programs)
         some = range(key_groups.start, key_groups.end + 1)
-        with OpenInput(described, StateNumbers(states)) as opened_input:
+        with open_inputs([(OpenInput(described, StateNumbers(states)), some)]) as (opened_input,):
             for groups in together(some, described.sizes(), self.memory // EXPANDED):
                 if len(groups) > 1:
                     chunks = [self._rewritten(rewriter, chunk) for chunk in opened_input.chunks(set(groups))]
@@ -208,15 +208,15 @@ class MigratedOperator:
         """Write entries whose keys move to these key groups: all are read, for as many of them at a time as fit."""
         operator = self.plan.operator
         described, rewriter = self._input(operator), _rewriter(states, programs)
-        moved = self.plan.moved_key_groups(states)
+        moved, every = self.plan.moved_key_groups(states), range(operator.max_parallelism)
         limit = self.memory // EXPANDED
         own = operator.state_size // operator.parallelism
         step = max(1, len(key_groups) * limit // max(1, own)) if own > limit else len(key_groups)
         for low in range(key_groups.start, key_groups.end + 1, step):
             high = min(low + step - 1, key_groups.end)
             chunks: list[EntryChunk] = []
-            with OpenInput(described, StateNumbers(states)) as opened_input:
-                for groups in together(range(operator.max_parallelism), described.sizes(), limit):
+            with open_inputs([(OpenInput(described, StateNumbers(states)), every)]) as (opened_input,):
+                for groups in together(every, described.sizes(), limit):
                     for chunk in opened_input.chunks(set(groups)):
                         new = moved.of(chunk)
                         rows = np.flatnonzero((new >= low) & (new <= high))

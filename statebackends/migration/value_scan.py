@@ -18,7 +18,7 @@ import numpy as np
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import ForeignError
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, together
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers, open_inputs
 from pyspark_savepoint.statebackends.migration.findings import Blocker, Findings, StateFindings
 from pyspark_savepoint.statebackends.migration.migration_plan import OF_JAVA, OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
@@ -193,8 +193,9 @@ def _input(operator: OperatorMigration) -> KeyedInput:
 
 def entries_of(operator: OperatorMigration, state: StateId) -> Iterator[tuple[bytes, bytes]]:
     """Yield the composite keys and values of one state, key group by key group."""
-    with OpenInput(_input(operator), StateNumbers([state])) as opened:
-        for group in range(operator.operator.max_parallelism):
+    key_groups = range(operator.operator.max_parallelism)
+    with open_inputs([(OpenInput(_input(operator), StateNumbers([state])), key_groups)]) as (opened,):
+        for group in key_groups:
             for chunk in opened.chunks({group}):
                 yield from _entries(chunk)
 
@@ -226,8 +227,9 @@ def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None)
     moved = operator.moved_key_groups(list(states)) if operator.moves_keys else None
     of_keys = _Values(findings[KEY_NAME], piece.sample, limit)
     try:
-        with OpenInput(described, StateNumbers(list(states))) as opened:
-            for some in together(range(piece.first, piece.last + 1), described.sizes(), TOGETHER):
+        key_groups = range(piece.first, piece.last + 1)
+        with open_inputs([(OpenInput(described, StateNumbers(list(states))), key_groups)]) as (opened,):
+            for some in together(key_groups, described.sizes(), TOGETHER):
                 if all(each is None or each.values.is_done for each in scans):
                     break
                 for chunk in opened.chunks(set(some)):

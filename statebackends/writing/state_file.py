@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import (
     together,
     total,
 )
-from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers, open_inputs
 from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
 from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
@@ -214,11 +214,11 @@ def merge_bases(
     """Write the entries of the bases and the rows, all of a subtask's key groups; ``deleted`` are marks, sorted."""
     bases = [BaseState.of(plan, request) for request in plan.request.bases]
     sizes = total([base.sizes() for base in bases])
-    with ExitStack() as stack:
-        own = range(key_groups.start, key_groups.end + 1)
-        inputs = [OpenInput(base.described, base.numbers, base.key_groups(own)) for base in bases]
-        opened = [(base, stack.enter_context(one)) for base, one in zip(bases, inputs, strict=True)]
-        merge = _Merge(plan, writer, opened, KeyGroupCursor(rows), KeyGroupCursor(deleted))
+    own = range(key_groups.start, key_groups.end + 1)
+    wanted = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
+    with open_inputs(wanted) as opened:
+        pairs = list(zip(bases, opened, strict=True))
+        merge = _Merge(plan, writer, pairs, KeyGroupCursor(rows), KeyGroupCursor(deleted))
         for some in together(own, sizes, plan.request.sort_memory // EXPANDED):
             merge.write(some)
 

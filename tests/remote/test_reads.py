@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.engines.table_reads import partitions_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import UID, make_keys, write_savepoint
 from tests.benchmarks.rocksdb_data import IncrementalJob
@@ -89,6 +92,26 @@ def test_each_object_is_asked_for_once(filled: MeasuredStore, tmp_path: Path, na
     assert chain(filled.requests) <= 2 * most
     given = sum(one.given for one in found)
     assert given <= sum(len(filled.objects[key]) for key in counts), "no byte twice"
+
+
+def test_the_last_key_groups_are_compared_with_the_files_of_their_databases(tmp_path: Path) -> None:
+    """The databases have no files in common. Those of both sides are opened before it is their turn."""
+    for name, value in (("before", 1), ("after", 2)):
+        job = IncrementalJob(tmp_path / name, "long", KEYS, parallelism=4 * SUBTASKS)
+        job.put(np.arange(KEYS), np.full(KEYS, value))
+        job.checkpoint(1)
+        job.close()
+    with measured_store() as store:
+        store.upload(tmp_path, "jobs")
+        before, after = (pyspark_savepoint.open(at(store, f"jobs/{name}/chk-1")) for name in ("before", "after"))
+        options = replace(before.diff(after, UID).options, parallelism=2)
+        partition = partitions_of(options, lambda schema: schema.names, workers=1)[2][-1]
+        store.requests.clear()
+        store.latency = 0.04
+        with one_verb():
+            assert 0 < sum(batch.num_rows for batch in partition.batches()) < KEYS
+        assert chain(store.requests) <= 2 * 6
+        assert set(Counter(one.key for one in store.requests).values()) == {1}
 
 
 def test_a_dry_run_of_an_erasure_reads_each_file_once(filled: MeasuredStore) -> None:
