@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.plans import Plan
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 MAX_LISTED = 5
 WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSON_EXECUTION_PLAN for its statements"
@@ -18,6 +21,10 @@ WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSO
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 #: The same of a temporal join: its own states have no time to live.
 VERSIONED, VERSIONED_CLEANUP = "temporal-join", "cleanup-timestamp"
+FORST = (
+    "this is a savepoint of ForSt, and changed state is written in the canonical format, which ForSt does not restore: "
+    "write it portable, and run the new job on RocksDB or hashmap"
+)
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 
 
@@ -45,6 +52,22 @@ def notes_of_over(shapes: Shapes, savepoint: Snapshot, new: Plan) -> Iterator[st
         elif states and (expires or not new.is_since(2, 0)):
             # A plan that has OVER alone does not say whether the job sets it.
             yield f"the state of {uid} has no time to live: Flink 1 does not restore it with table.exec.state.ttl"
+
+
+def notes_of_forst(savepoint: Snapshot, changes: Sequence[OperatorChange]) -> Iterator[str]:
+    """Yield a sentence about changed state of ForSt, which restores no files but its own.
+
+    They are known by their form: that of states which are read without waiting. Flink 2.3 has no such state elsewhere.
+    """
+    changed = {one.old.operator_id for one in changes if one.old is not None and one.verdict is not Verdict.AS_IS}
+    for operator in savepoint.operators:
+        if operator.operator_id not in changed:
+            continue
+        keyed = OpenOperator(savepoint, operator).keyed
+        metas = (meta for header in keyed.headers for meta in header.states)
+        if any(meta.kind is BackendStateType.KEY_VALUE_V2 for meta in metas):
+            yield FORST
+            return
 
 
 def check_belongs(

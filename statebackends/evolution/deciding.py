@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
@@ -43,6 +44,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     Lineage,
     Term,
     delay_of,
+    grouped,
     join_spec,
 )
 from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features, key_places
@@ -265,7 +267,7 @@ class Pair:
             )
         fields: list[FieldSource] = []
         for place, (term, column) in enumerate(zip(news, self.new.key, strict=False)):
-            found = available.of(term) or self._of_rows(term)
+            found = available.of(term) or self._of_sets(term, olds) or self._of_rows(term)
             if found is None:
                 return None, False
             cast = self.decision.options.cast_of(self.node.id, column.name)
@@ -274,8 +276,26 @@ class Pair:
             fields.append(one)
         used = {one.digest for one in news}
         # Rows of a join go to the keys that they have themselves; of one without a key, all to the same.
-        fewer = any(term.digest not in used for term in olds) and (self.node.kind not in JOINS or not news)
+        gone = [term for term in olds if term.digest not in used]
+        if self.decision.old.sets.keys() & {term.digest for term in olds} and len(olds) == len(news):
+            gone = []  # each set has a number of its own, also one that is gone
+        fewer = bool(gone) and (self.node.kind not in JOINS or not news)
         return tuple(fields), fewer or any(isinstance(one.source, Rex) for one in fields)
+
+    def _of_sets(self, term: Term, olds: Sequence[Term]) -> tuple[Expression, LogicalType | None] | None:
+        """Return a key of GROUPING SETS: a column that more or fewer sets have, or the number of a set, renumbered."""
+        new = self.decision.new.sets.get(term.digest)
+        for place, one in enumerate(olds):
+            old = self.decision.old.sets.get(one.digest)
+            key, kind = OldKey(place, self.old.key[place].name), self.old.key[place].kind
+            if grouped(term.digest) == one.digest or grouped(one.digest) == term.digest:
+                return key, kind
+            if new is not None and old is not None and new.relation == old.relation:
+                numbers = {number: new.numbers.get(columns, -1 - number) for columns, number in old.numbers.items()}
+                moved = any(number != other for number, other in numbers.items() if other >= 0)
+                clashes = any(other < 0 and number in new.numbers.values() for number, other in numbers.items())
+                return (Rex(_renumbered(numbers), (key,)) if moved or clashes else key), kind
+        return None
 
     def _of_rows(self, term: Term) -> tuple[Expression, LogicalType | None] | None:
         """Return a key that the rows of the first input have: of joins, whose rows then move to new keys."""
@@ -413,6 +433,20 @@ class Pair:
             return StateChange(Verdict.REFUSED, before, state, reasons=(SORTED,))
         reason = f"{before.value_type} cannot become {state.value_type}"
         return StateChange(Verdict.LOST, before, state, reasons=(reason,))
+
+
+def _renumbered(numbers: Mapping[int, int]) -> Mapping[str, Any]:
+    """Return the expression ``CASE WHEN key = 1 THEN 2 ... END`` over the only operand."""
+
+    def literal(value: int) -> dict[str, Any]:
+        return {"kind": "LITERAL", "value": value, "type": "BIGINT NOT NULL"}
+
+    key = {"kind": "INPUT_REF", "inputIndex": 0, "type": "BIGINT NOT NULL"}
+    parts: list[Mapping[str, Any]] = []
+    for number, other in numbers.items():
+        equal = {"kind": "CALL", "internalName": "$=$1", "operands": [key, literal(number)], "type": "BOOLEAN NOT NULL"}
+        parts += [equal, literal(other)]
+    return {"kind": "CALL", "internalName": "$CASE$1", "operands": [*parts, key], "type": "BIGINT NOT NULL"}
 
 
 def _is_view(state: StateShape) -> bool:

@@ -22,7 +22,6 @@ STATELESS = (
 SOURCES = ("table-source-scan", "data-stream-scan", "legacy-table-source-scan")
 #: What the uid of an operator says in place of the kind of its node.
 NAMES = {"limit": "rank", "sort-limit": "rank", "window-table-function": "window"}
-ASYNC = "table.exec.async-state.enabled"
 #: Why the state of a node is not known, where that can be said.
 WHY_UNKNOWN = {
     "lookup-join": "it looks rows up asynchronously, or keeps what it found: requests and rows in forms of its own",
@@ -47,10 +46,8 @@ def operators_of(plan: Plan, node: Node) -> tuple[OperatorShape, ...]:
     name = NAMES.get(node.kind, node.kind)
     shape = OperatorShape(node.id, name, node.uid(name), node.description)
     function = KINDS.get(node.kind)
-    configuration = node.attributes.get("configuration") or {}
-    is_async = str(configuration.get(ASYNC, "false")).lower() == "true"
-    if function is None or node.version != 1 or is_async:
-        why = f"{ASYNC} lets it keep state in another form" if is_async else WHY_UNKNOWN.get(node.kind)
+    if function is None or node.version != 1:
+        why = WHY_UNKNOWN.get(node.kind)
         note = f"a node of type {node.type} is not known" + (f": {why}" if why else "")
         return (replace(shape, known=False, notes=(note,)),)
     try:

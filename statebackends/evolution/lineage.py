@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.accumulators import is_count_star
 from pyspark_savepoint.statebackends.evolution.expected_aggregates import aggregate_calls
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
-from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node, Plan
+from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Json, Node, Plan, row_of
 from pyspark_savepoint.statebackends.evolution.shapes import Column
 
 #: Nodes whose rows and fields are those of their input.
@@ -74,6 +74,19 @@ class Meaning:
     tables: frozenset[str]
 
 
+@dataclass(frozen=True)
+class GroupingSets:
+    """Sets of columns by which rows are grouped, as a field tells them apart.
+
+    ``numbers`` are the values of that field, by the columns that a set has. ``fields`` are these columns, and
+    those that no set groups by. ``relation`` are the rows.
+    """
+
+    relation: str
+    numbers: Mapping[frozenset[str], int]
+    fields: Mapping[frozenset[str], tuple[Term, ...]]
+
+
 class Lineage:
     """The meaning of all nodes of a plan; ``tables`` gives other names to tables that were renamed.
 
@@ -88,6 +101,8 @@ class Lineage:
         #: Tables whose rows are added to a UNION.
         self.added: set[str] = set()
         self.tables = tables or {}
+        #: Sets of columns by which rows are grouped, by the digest of the field that tells them apart.
+        self.sets: dict[str, GroupingSets] = {}
         self.meanings: dict[int, Meaning] = {}
         for node in plan.nodes.values():
             self.meanings[node.id] = self._meaning(node)
@@ -117,6 +132,10 @@ class Lineage:
             return self._calc(node, inputs[0])
         if node.kind == "union":
             return self._union(node, inputs)
+        if node.kind == "expand":
+            return self._expanded(node, inputs[0])
+        if node.kind == "lookup-join":
+            return self._looked_up(node, inputs[0])
         if node.kind in ("local-group-aggregate", "local-window-aggregate"):
             return self._opaque(node, inputs, inputs[0].relation)
         if node.kind in (*AGGREGATES, *WINDOW_AGGREGATES):
@@ -183,6 +202,80 @@ class Lineage:
         )
         return Meaning(relation, fields, filters_of(inputs), frozenset().union(*(one.tables for one in inputs)))
 
+    def _expanded(self, node: Node, below: Meaning) -> Meaning:
+        """Return the meaning of rows of which each is there once for each set of GROUPING SETS.
+
+        A column is NULL where a set does not have it, and the last field is the number of the set. The number follows
+        from the order of the columns, so that the sets tell what it means.
+        """
+        projects: list[list[Json]] = node.attributes["projects"]
+        places = range(len(node.output))
+        numbered = [place for place in places if all(_is_number(one[place]) for one in projects)]
+        sources = {place: _source(projects, place) for place in places if place not in numbered}
+        kept = [
+            frozenset(
+                below.fields[index].digest
+                for place, index in sources.items()
+                if index is not None and one[place].get("kind") == "INPUT_REF"
+            )
+            for one in projects
+        ]
+        if len(numbered) != 1 or None in sources.values() or len(set(kept)) < len(kept):
+            return self._opaque(node, (below,), None)
+        numbers = {columns: int(one[numbered[0]]["value"]) for columns, one in zip(kept, projects, strict=True)}
+        relation = digest("expand", below.relation)
+        mark = digest("set", relation, sorted((sorted(columns), number) for columns, number in numbers.items()))
+        fields = []
+        for place, column in enumerate(node.output):
+            index = sources.get(place)
+            if index is None:
+                fields.append(Term(mark, column.name))
+                continue
+            whole = all(one[place].get("kind") == "INPUT_REF" for one in projects)
+            source = below.fields[index].digest
+            fields.append(Term(source if whole else grouped(source), column.name))
+        names = {
+            columns: tuple(fields[place] for place in sources if one[place].get("kind") == "INPUT_REF")
+            for columns, one in zip(kept, projects, strict=True)
+        }
+        self.sets[mark] = GroupingSets(relation, numbers, names)
+        return replace(below, relation=relation, fields=tuple(fields))
+
+    def _looked_up(self, node: Node, below: Meaning) -> Meaning:
+        """Return the meaning of rows with columns of a table in which they were looked up."""
+        attributes = node.attributes
+        temporal = attributes.get("temporalTable")
+        if temporal is None:
+            return self._opaque(node, (below,), None)
+        source = temporal.get("lookupTableSource") or temporal
+        name = str((source.get("table") or {}).get("identifier") or node.description)
+        table = self.tables.get(name, name)
+        columns = row_of(temporal["outputType"])
+        rows = tuple(Term(digest("column", table, column.name), column.name) for column in columns)
+        keys = sorted(
+            (
+                rows[int(place)].digest,
+                below.fields[int(key["index"])].digest if key.get("type") == "FieldRef" else digest(meaning_of(key)),
+            )
+            for place, key in (attributes.get("lookupKeys") or {}).items()
+        )
+        projection = attributes.get("projectionOnTemporalTable")
+        right = rows if projection is None else tuple(self.term(rex, rows, "") for rex in projection)
+        conditions = [
+            sorted(self.term(part, fields, "").digest for part in _conjuncts(attributes[name]))
+            for name, fields in (
+                ("filterOnTemporalTable", rows),
+                ("preFilterCondition", below.fields),
+                ("joinCondition", (*below.fields, *right)),
+            )
+            if attributes.get(name) is not None
+        ]
+        found = digest("looked up", table, keys)
+        relation = digest(found, below.relation, attributes.get("joinType"), conditions)
+        names = [column.name for column in node.output[len(below.fields) :]]
+        more = tuple(Term(digest(found, one.digest), column) for one, column in zip(right, names, strict=True))
+        return replace(below, relation=relation, fields=(*below.fields, *more))
+
     def rows_of(self, node: Node) -> Sequence[Term]:
         """Return the fields that the arguments of a node's calls refer to: of two phases those of the first."""
         below = self.plan.inputs(node)[0]
@@ -218,7 +311,7 @@ class Lineage:
         keys, rows = self.keys_of(node), self.rows_of(node)
         below = self._below_phases(node)
         relation = digest(
-            "aggregate", below.relation, sorted(key.digest for key in keys), windows_of(node, self.time_of(node))
+            "aggregate", below.relation, sorted(map(self._key_digest, keys)), windows_of(node, self.time_of(node))
         )
         calls = [Term(digest("result", relation, self.call(call, rows)), call.name) for call in aggregate_calls(node)]
         rest = node.output[len(keys) + len(calls) :]
@@ -228,6 +321,15 @@ class Lineage:
         names = [column.name for column in node.output]
         fields = tuple(replace(one, name=name) for one, name in zip((*keys, *calls, *more), names, strict=False))
         return Meaning(relation, fields, below.filters, below.tables)
+
+    def _key_digest(self, key: Term) -> str:
+        """Return the digest of a key; of the number of a set that of the sets, whatever their numbers are."""
+        sets = self.sets.get(key.digest)
+        return key.digest if sets is None else digest("sets", sets.relation, sorted(map(sorted, sets.numbers)))
+
+    def sets_of(self, node: Node) -> GroupingSets | None:
+        """Return the sets of columns by which an aggregate groups; None if it groups by one."""
+        return next((self.sets[key.digest] for key in self.keys_of(node) if key.digest in self.sets), None)
 
     def _below_phases(self, node: Node) -> Meaning:
         below = self.plan.inputs(node)[0]
@@ -398,6 +500,31 @@ class Lineage:
             for place, column in enumerate(node.output)
         )
         return Meaning(whole, fields, filters_of(inputs), frozenset().union(*(one.tables for one in inputs)))
+
+
+def grouped(source: str) -> str:
+    """Return the digest of a column that is NULL where a set does not have it."""
+    return digest("grouped", source)
+
+
+def _is_number(rex: Json) -> bool:
+    """Return whether an expression is a whole number; before Flink 1.18 plans write it as a text."""
+    if rex.get("kind") != "LITERAL" or logical_type_of(rex["type"]).root not in NUMBERS:
+        return False
+    return str(rex.get("value")).isdecimal()
+
+
+def _source(projects: Sequence[Sequence[Json]], place: int) -> int | None:
+    """Return the only field that a column of GROUPING SETS has where it is not NULL; None if there is none."""
+    found = {
+        int(one[place]["inputIndex"])
+        if one[place].get("kind") == "INPUT_REF"
+        else -1
+        if one[place].get("kind") != "LITERAL" or one[place].get("value") is not None
+        else None
+        for one in projects
+    } - {None}
+    return next(iter(found)) if len(found) == 1 and -1 not in found else None
 
 
 def explained(terms: Iterable[Term]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark_savepoint.statebackends.evolution.changes import TimersChange, Verdict
+from pyspark_savepoint.statebackends.evolution.changes import TimersChange, Verdict, worst
 from pyspark_savepoint.statebackends.evolution.lineage import (
     SWAPPED_TYPES,
     WINDOW_AGGREGATES,
     Lineage,
+    Term,
     join_spec,
     meaning_of,
     windows_of,
@@ -37,7 +38,7 @@ class Settings:
 def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     """Return what the settings of a node do to the state of its partner."""
     if node.kind in WINDOW_AGGREGATES:
-        return _windows(old, new, before, node)
+        return _with_sets(_windows(old, new, before, node), old, new, before, node)
     if node.kind in ("rank", "window-rank", "limit", "sort-limit"):
         return _rank(old, new, before, node)
     if node.kind == "over-aggregate":
@@ -56,7 +57,7 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
     if node.kind == "changelog-normalize":
         return _normalize(old, new, before, node)
     if node.kind in ("group-aggregate", "global-group-aggregate", "incremental-group-aggregate"):
-        return Settings()
+        return _with_sets(Settings(), old, new, before, node)
     if node.kind == "match":
         return _match(old, new, before, node)
     return _plain(old.described(before), new.described(node), "its order or windows are others: all of it from history")
@@ -64,6 +65,28 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
 
 def _plain(old: object, new: object, reason: str) -> Settings:
     return Settings() if old == new else Settings(Verdict.BACKFILLED, reason)
+
+
+def _with_sets(settings: Settings, old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    """Return the settings of an aggregate with what becomes of its GROUPING SETS."""
+    one, other = old.sets_of(before), new.sets_of(node)
+    if settings.refusal is not None or one is None or other is None:
+        return settings
+    added = [_set(new, node, fields) for columns, fields in other.fields.items() if columns not in one.numbers]
+    gone = [_set(old, before, fields) for columns, fields in one.fields.items() if columns not in other.numbers]
+    sentences = list(settings.sentences)
+    if added:
+        sentences.append(f"groups by {' and '.join(added)} are new, and begin with no rows of before")
+    if gone:
+        sentences.append(f"groups by {' and '.join(gone)} are gone: the sink keeps their rows, and the state as well")
+    verdict = Verdict.FILLED if added else settings.verdict
+    return replace(settings, verdict=worst((settings.verdict, verdict)), sentences=tuple(sentences))
+
+
+def _set(lineage: Lineage, node: Node, fields: Sequence[Term]) -> str:
+    """Return a set of GROUPING SETS as SQL has it."""
+    keys = {key.digest for key in lineage.keys_of(node)}
+    return f"({', '.join(one.name for one in fields if one.digest in keys)})"
 
 
 def _buffering(before: Node, node: Node) -> Settings:

@@ -100,6 +100,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "state.backend.incremental": "true",
         "execution.checkpointing.incremental": "true",
     },
+    "forst": {"state.backend.type": "forst", "execution.async-state.active-buffer-timeout": "1"},
     "changelog": {"state.backend.type": "hashmap", **CHANGELOG},
     "changelog-rocksdb": {"state.backend.type": "rocksdb", **CHANGELOG, **MATERIALIZED},
 }

@@ -300,7 +300,7 @@ class Jobs:
     """A JVM that runs jobs over scripts, one after the other (``oracle.SqlChanges``)."""
 
     def __init__(self, version: str, folder: Path, backend: str = "hashmap") -> None:
-        self.version = version
+        self.version, self.backend = version, backend
         arguments = [f"--out={folder.resolve()}", "--parallelism=2"]
         arguments += [f"--conf={name}={value}" for name, value in {**BACKENDS[backend], **PATIENCE}.items()]
         command = command_line(version, "oracle.SqlChanges", arguments, sql=True)

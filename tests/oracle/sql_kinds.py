@@ -49,6 +49,7 @@ MINI = {
     "table.exec.mini-batch.allow-latency": "20 ms",
     "table.exec.mini-batch.size": "4",
 }
+ASYNC = {"table.exec.async-state.enabled": "true"}
 FILL, KEEP = {"fill": "initial"}, {"filters": "keep"}
 NOW = f"CASE WHEN id >= {BEFORE} THEN amount END"
 #: Words of a report that say of what is kept that rows may differ.
@@ -731,7 +732,10 @@ def outcome(
     folder.mkdir(parents=True)
     script, plans = list(case.script), [folder / "old.json", folder / "new.json"]
     asked = [
-        (old, {**case.old.job, "plan": plans[0], "until": BEFORE, "savepoint": folder / "before"}),
+        (
+            old,
+            {**case.old.job, "plan": plans[0], "until": BEFORE, "savepoint": folder / "before", **format_of(case, old)},
+        ),
         (new, {**case.new.job, "plan": plans[1]}),
     ]
     for flink, job in asked:
@@ -787,6 +791,11 @@ def outcome(
     word = "said" if (verdict in LOSING and case.truth is None) or is_told else "WRONG"
     gone, more = ([row for _, row in each.elements()] for each in (wanted - found, found - wanted))
     return verdict, f"{word}: {len(gone)} of {wanted.total()} missing, {len(more)} more: {gone[:3]} {more[:3]}"
+
+
+def format_of(case: Case, flink: Jobs) -> dict[str, str]:
+    """The format of OLD's savepoint: ForSt, and state that is read without waiting, have no canonical one."""
+    return {"format": "NATIVE"} if flink.backend == "forst" or ASYNC.items() <= dict(case.old.conf).items() else {}
 
 
 def _plain(row: Sequence[str]) -> tuple[str, str]:

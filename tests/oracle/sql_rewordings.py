@@ -11,8 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.oracle.sql_changes import ORDERS, PAYMENTS, Case, Query, Script, table
-from tests.oracle.sql_kinds import CHANGED, LATER, PAID, RATES, Kinds, changes, main, orders
+from tests.oracle.sql_changes import BEFORE, ORDERS, PAYMENTS, Case, Query, Script, table
+from tests.oracle.sql_kinds import ASYNC, CHANGED, LATER, PAID, RATES, Kinds, changes, main, orders
 
 
 class Sinks(Query):
@@ -45,6 +45,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _changelogs(kinds, seed)
     _live(kinds, seed)
     _lookups(kinds, seed)
+    _without_waiting(kinds, seed)
     return kinds.cases
 
 
@@ -144,14 +145,44 @@ def _keys(kinds: Kinds) -> None:
     sets = {
         "sets-swapped": ("GROUPING SETS ((shop), (item))", "GROUPING SETS ((item), (shop))"),
         "sets-added": ("GROUPING SETS ((shop), (item))", "GROUPING SETS ((shop), (item), (shop, item))"),
-        "sets-removed": ("GROUPING SETS ((shop), (item), ())", "GROUPING SETS ((shop), ())"),
+        "sets-removed": ("GROUPING SETS ((shop), (item), ())", "GROUPING SETS ((shop, item), (item), ())"),
         "rollup-to-cube": ("ROLLUP (shop, item)", "CUBE (shop, item)"),
-        "rollup-turned": ("ROLLUP (shop, item)", "ROLLUP (item, shop)"),
         "plain-to-rollup": ("shop, item", "ROLLUP (shop, item)"),
         "rollup-to-plain": ("ROLLUP (shop, item)", "shop, item"),
     }
     for name, (old, new) in sets.items():
         kinds.add(f"grouping/{name}", "shop item n", text.format(old), old, new)
+    turned = (
+        f"{text.format('GROUPING SETS ((shop, item), ())')} UNION ALL SELECT CAST(NULL AS STRING), item, COUNT(*) FROM "
+        f"orders WHERE id >= {BEFORE} GROUP BY item"
+    )
+    one, other = "ROLLUP (shop, item)", "ROLLUP (item, shop)"
+    kinds.add("grouping/rollup-turned", "shop item n", text.format(one), one, other, truth=turned)
+    kinds.add("grouping/equal", "shop item n", text.format("ROLLUP (shop, item)"))
+    sums = (
+        "SELECT shop, item, COUNT(*) AS n, SUM(amount) AS a FROM orders GROUP BY GROUPING SETS ((shop, item), (shop))"
+    )
+    new = "SELECT CAST(NULL AS STRING), item, COUNT(*), SUM(amount) FROM orders WHERE id >= {} GROUP BY item"
+    kinds.add(
+        "grouping/sums-added",
+        "shop item n a",
+        sums,
+        "(shop))",
+        "(shop), (item))",
+        truth=f"{sums} UNION ALL {new.format(BEFORE)}",
+    )
+    kinds.add("grouping/sums-removed", "shop item n a", sums.replace("(shop))", "(shop), (item))"), "(shop), (", "(")
+    kinds.add("grouping/sums-total", "shop item n a", sums, "(shop))", "(shop), ())")
+    kinds.add(
+        "grouping/sums-call",
+        "shop item n a",
+        sums,
+        "SUM(amount) AS a",
+        "SUM(amount) AS a, MAX(amount) AS p",
+        to="shop item n a p",
+    )
+    both = "SELECT shop, COUNT(DISTINCT item) AS n, COUNT(DISTINCT amount) AS c FROM orders GROUP BY ROLLUP (shop)"
+    kinds.add("grouping/distinct", "shop n c", both, "COUNT(DISTINCT item) AS n, ", "", to="shop c")
     three = "SELECT shop, item, price, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((shop), (item), (price))"
     kinds.add("grouping/sets-third", "shop item price n", three, "(item), (price)", "(price), (item)")
     with_id = (
@@ -617,7 +648,7 @@ def _live(kinds: Kinds, seed: int) -> None:
 
 
 def _lookups(kinds: Kinds, seed: int) -> None:
-    """Add rows that are looked up in a table, and state that is read without waiting for it."""
+    """Add rows that are looked up in a table."""
     looked = table("names", "shop STRING, s STRING").replace("'connector'", "'lookup' = '{}', 'connector'")
     names: Script = [("names", "+I", {"shop": f"shop {n}", "s": f"name {n % 2}"}) for n in range(3)]
     kinds.script = [*orders(seed), *names]
@@ -640,31 +671,63 @@ def _lookups(kinds: Kinds, seed: int) -> None:
         kinds.add(f"lookup-{kind}/counts-on", "s n a", counts, "o.shop = n.shop", "o.item = n.shop")
     kinds.tables = (ORDERS, looked.format("sync"))
     kinds.add("lookup-sync/to-async", "id s", text, tables=(ORDERS, looked.format("async")))
-    now = {"table.exec.async-state.enabled": "true"}
+
+
+def _without_waiting(kinds: Kinds, seed: int) -> None:
+    """Add state that is read without waiting for it (``table.exec.async-state.enabled``), which no plan says."""
+
+    def add(name: str, columns: str, text: str, **more: Any) -> None:
+        kinds.add(f"async-state/{name}-on", columns, text, conf={}, new_conf=ASYNC, **more)
+        kinds.add(f"async-state/{name}-off", columns, text, conf=ASYNC, new_conf={}, **more)
+        kinds.add(f"async-state/{name}-same", columns, text, conf=ASYNC, **more)
+
+    best = (
+        "SELECT shop, id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop ORDER BY {}) AS rn FROM {}) "
+        "WHERE rn <= {}"
+    )
+    windows = "TABLE({}(TABLE orders, DESCRIPTOR(ts), {}))"
+    counts = "SELECT shop, window_start, COUNT(*) AS n FROM {} GROUP BY shop, window_start, window_end"
+    over = "SELECT id, SUM(amount) OVER (PARTITION BY shop ORDER BY {}) AS a FROM orders"
+    one, tumble = "shop id amount", windows.format("TUMBLE", "INTERVAL '2' MINUTE")
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
+    top = best.format("amount DESC, id", "orders", 3)
+    add("group", "shop n a", "SELECT shop, COUNT(*) AS n, SUM(amount) AS a FROM orders GROUP BY shop")
+    add("distinct", "shop n a", "SELECT shop, COUNT(DISTINCT item) AS n, MIN(amount) AS a FROM orders GROUP BY shop")
+    add("rank", one, top)
+    kinds.add("async-state/rank-column", one, top, "amount FROM", "price AS amount FROM", conf=ASYNC)
+    add("top-1", one, best.format("amount DESC, id", "orders", 1))
+    add("last", one, best.format("pt DESC", "orders", 1))
+    add("first", one, best.format("pt", "orders", 1))
+    add("last-by-time", one, best.format("ts DESC", "orders", 1))
+    add("first-by-time", one, best.format("ts", "orders", 1))
+    grown = "SELECT shop, a, COUNT(*) AS n FROM (SELECT shop, amount AS a FROM orders) GROUP BY shop, a"
+    text = best.replace("shop, id, amount", "shop, a, n")
+    add("rank-update", "shop a n", text.format("n DESC", f"({grown})", 2))
+    add("rank-retract", "shop a n", text.format("n, a", f"({grown})", 2))
+    add("tumble", "shop window_start n", counts.format(tumble))
+    add("hop", "shop window_start n", counts.format(windows.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE")))
+    add("over", "id a", over.format("ts"))
+    add("over-rows", "id a", over.format("ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"))
+    add("over-processing", "id a", over.format("pt"))
+    by_window = best.replace("PARTITION BY shop", "PARTITION BY shop, window_start, window_end")
+    add("window-rank", one, by_window.format("amount, id", tumble, 2))
+    add("window-deduplicate", one, by_window.format("ts", tumble, 1))
+    add("sort", "id", "SELECT id FROM orders ORDER BY ts, amount, id")
     kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
-    for name, columns, text in (
-        ("group", "shop n a", "SELECT shop, COUNT(*) AS n, SUM(amount) AS a FROM orders GROUP BY shop"),
-        ("join", "id paid", "SELECT o.id, p.paid FROM orders o LEFT JOIN payments p ON o.shop = p.shop"),
-        (
-            "rank",
-            "shop id amount",
-            "SELECT shop, id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY shop "
-            "ORDER BY amount "
-            "DESC, id) AS rn FROM orders) WHERE rn <= 3",
-        ),
-        (
-            "tumble",
-            "shop window_start n",
-            "SELECT shop, window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, "
-            "DESCRIPTOR(ts), INTERVAL '2' MINUTE)) GROUP BY shop, window_start, window_end",
-        ),
-    ):
-        kinds.add(f"async-state/{name}-on", columns, text, conf={}, new_conf=now)
-        kinds.add(f"async-state/{name}-off", columns, text, conf=now, new_conf={})
-        kinds.add(f"async-state/{name}-same", columns, text, conf=now)
-        kinds.add(
-            f"async-state/{name}-column", columns, text, "amount", "price AS amount", conf=now
-        ) if name == "rank" else None
+    joined = "SELECT o.id, p.paid FROM orders o {} payments p ON o.shop = p.shop"
+    add("join", "id paid", joined.format("LEFT JOIN"))
+    add("join-inner", "id paid", joined.format("JOIN"))
+    add("semi", "id amount", "SELECT id, amount FROM orders WHERE shop IN (SELECT shop FROM payments)")
+    kinds.script, kinds.tables = orders(seed, "paid"), (ORDERS, PAID)
+    near = "o.ts BETWEEN p.ts - INTERVAL '60' SECOND AND p.ts + INTERVAL '60' SECOND"
+    add("interval", "id paid", f"SELECT o.id, p.paid FROM orders o JOIN paid p ON o.shop = p.shop AND {near}")
+    side = "(SELECT * FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' MINUTE)))"
+    window_join = f"SELECT o.id, p.paid FROM {side.format('orders')} o JOIN {side.format('paid')} p ON o.shop = p.shop"
+    same = " AND o.window_start = p.window_start AND o.window_end = p.window_end"
+    add("window-join", "id paid", window_join + same)
+    kinds.script, kinds.tables = orders(seed, "rates"), (ORDERS, RATES)
+    at = "SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.shop = r.shop"
+    add("temporal", "id rate", at)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair
 from pyspark_savepoint.statebackends.rows.descriptors import service_of
 from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.rows.state_column import value_type_of
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -243,4 +244,6 @@ def from_snapshot(savepoint: Snapshot) -> JobDescription:
 def _describe(meta: StateMetaInfoSnapshot) -> StateDescription:
     key = meta.serializers.get("KEY_SERIALIZER") if meta.kind is BackendStateType.BROADCAST else None
     namespace = meta.serializers.get("NAMESPACE_SERIALIZER")
-    return StateDescription(meta.name, meta.state_type, meta.value_serializer, key, namespace)
+    whole = value_type_of(meta)
+    text = whole if whole != meta.value_serializer.flink_type else None
+    return StateDescription(meta.name, meta.state_type, meta.value_serializer, key, namespace, text=text)

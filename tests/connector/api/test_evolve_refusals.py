@@ -26,10 +26,6 @@ def of_type(kind: str, **more: Any) -> Callable[[Plan], None]:
     return lambda plan: node(plan).update(type=f"stream-exec-{kind}", **more)
 
 
-def asynchronous(plan: Plan) -> None:
-    node(plan).setdefault("configuration", {})["table.exec.async-state.enabled"] = "true"
-
-
 def own_function(plan: Plan) -> None:
     call = node(plan)["aggCalls"][-1]
     del call["internalName"]
@@ -55,12 +51,11 @@ def other_ids(plan: Plan) -> None:
         (NEW, of_type("process-table-function_1"), UnsupportedStateError, "process-table-function_1 is not known"),
         (NEW, of_type("delta-join_1"), UnsupportedStateError, "it looks rows up in both tables"),
         (NEW, of_type("lookup-join_1", asyncOptions={"capacity": 10}), UnsupportedStateError, "asynchronously"),
-        (NEW, asynchronous, UnsupportedStateError, "table.exec.async-state.enabled lets it keep state in another form"),
         (NEW, own_function, UnsupportedStateError, "the accumulator of com.shop.MyAggregate"),
     ],
     ids=[
         "compiled again", "a node cut", "an edge cut", "edited", "another version", "Python", "table function",
-        "delta join", "asynchronous lookups", "asynchronous state", "own function",
+        "delta join", "asynchronous lookups", "own function",
     ],
 )  # fmt: skip
 def test_plans(which: str, change: Callable[[Plan], object], error: type[SavepointError], message: str) -> None:

@@ -211,7 +211,6 @@ CONDITION = {
         ("top-number", "rank", "orderBy.fields", [{"index": 1, "isAscending": True, "nullIsLast": True}]),
         ("over-add", "over-aggregate", "overSpec.constants", [{"kind": "LITERAL", "value": 9, "type": "INT NOT NULL"}]),
         ("agg-add-sum", "group-aggregate", "grouping", []),
-        ("agg-add-sum", "group-aggregate", "configuration", {"table.exec.async-state.enabled": "true"}),
         ("pipeline", "deduplicate", "keepLastRow", False),
         ("match-column", "match", "matchSpec.pattern", CONDITION),
     ],
@@ -347,3 +346,23 @@ def test_over_of_flink_1_is_not_restored_with_a_time_to_live_that_begins(tmp_pat
     found = evolution_of(*plans, check_options(fill="initial"), Snapshot.open(str(folder / "before")))
     (sentence,) = [one for one in found.warnings if "over-aggregate" in one]
     assert "Flink 1 does not restore it with table.exec.state.ttl" in sentence
+
+
+def test_sets_of_columns_are_told_apart_by_what_they_have() -> None:
+    swapped = evolution("1.20.5/sets-swapped").of("7_group-aggregate")
+    assert swapped is not None
+    assert [one.verdict for one in swapped.key] == [Verdict.TRANSFORMED] * 3
+    assert evolution("1.20.5/sets-added").exit_code == 1
+    added = evolution("1.20.5/sets-added").of("7_group-aggregate")
+    assert added is not None
+    assert added.reasons == ("groups by (item) are new, and begin with no rows of before",)
+    assert {state.verdict for state in added.states} == {Verdict.AS_IS}
+
+
+def test_what_was_looked_up_is_the_same_in_plans_of_other_releases() -> None:
+    assert evolution("1.20.5/lookup-counts").verdict is Verdict.AS_IS
+
+
+def test_changed_state_of_forst_is_for_other_backends() -> None:
+    (note,) = evolution("2.3.0/forst-rank").warnings
+    assert note.endswith("write it portable, and run the new job on RocksDB or hashmap")

@@ -95,7 +95,7 @@ public final class SqlChanges {
             play(client, job.get("until").asInt());
             answer.put("before", Replay.arrived());
             if (job.hasNonNull("savepoint")) {
-                savepoint(client, Path.of(job.get("savepoint").asText()), tmp);
+                savepoint(client, Path.of(job.get("savepoint").asText()), format(job), tmp);
             }
             if (job.hasNonNull("end")) {
                 int before = Replay.arrived().size();
@@ -185,10 +185,15 @@ public final class SqlChanges {
         }
     }
 
-    private static void savepoint(JobClient client, Path to, Path tmp) throws Exception {
+    /** The canonical format, unless the job asks for another: state that is read without waiting has no canonical one. */
+    private static SavepointFormatType format(JsonNode job) {
+        return SavepointFormatType.valueOf(job.path("format").asText("CANONICAL"));
+    }
+
+    private static void savepoint(JobClient client, Path to, SavepointFormatType format, Path tmp) throws Exception {
         for (int attempt = 0; ; attempt++) {
             try {
-                String made = client.triggerSavepoint(tmp.toUri().toString(), SavepointFormatType.CANONICAL)
+                String made = client.triggerSavepoint(tmp.toUri().toString(), format)
                         .get(TIME_LIMIT_SECONDS, TimeUnit.SECONDS);
                 Files.move(Snapshots.path(made), to);
                 return;
