@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import posixpath
 import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -93,6 +95,25 @@ def test_modules_have_no_cycle() -> None:
 def test_every_package_is_packed() -> None:
     packed = runpy.run_path(str(ROOT / "setup.py"))["packages"](ROOT)
     assert packed == sorted(name for name, path in modules().items() if path.name == "__init__.py")
+
+
+def test_links_of_packed_pages_lead_to_packed_pages() -> None:
+    setup = runpy.run_path(str(ROOT / "setup.py"))
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packed = {}
+    for package, patterns in tables["package-data"].items():
+        name = package.removeprefix("pyspark_savepoint").removeprefix(".").replace(".", "/")
+        folder = ROOT / name if name.split("/")[0] in FOLDERS else ROOT / "connector" / name
+        found = (path for pattern in patterns for path in folder.glob(pattern))
+        packed |= {setup["installed_path"](path.relative_to(ROOT).as_posix()): path for path in found}
+    pages = {name: path for name, path in packed.items() if path.suffix == ".md"}
+    assert {"README.md", "guide/errors.md", "formats/README.md", "statebackends/migration/README.md"} < pages.keys()
+    for name, path in pages.items():
+        page = setup["installed_page"](path.relative_to(ROOT).as_posix(), path.read_text("utf-8"), packed)
+        for _, target, _ in setup["LINK"].findall(page):
+            assert posixpath.normpath(posixpath.join(posixpath.dirname(name), target)) in packed, (name, target)
+    moved = setup["installed_page"]("connector/guide/x.md", "[a](../../formats/README.md#b) [c](../../LICENSE)", packed)
+    assert moved == "[a](../formats/README.md#b) c (`LICENSE` of the repository)"
 
 
 def test_every_folder_is_a_package() -> None:
