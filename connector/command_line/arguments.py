@@ -92,16 +92,31 @@ JSON = option("print one JSON object per line")
 class Arguments:
     """Arguments of every command: a field for each, whose type is that of its values."""
 
-    storage_option: list[str] = option(
-        "a setting of the object store, such as endpoint=http://host:9000 or region=eu-west-1", metavar="NAME=VALUE"
-    )
-    allow_outside: bool = option("open files that the snapshot names outside its own folder")
-    progress: bool = option("show progress even if standard error is not a terminal")
-    quiet: bool = option("show neither progress nor a note when code is compiled")
     debug: bool = option("show the traceback of an error")
 
 
-class AtPath(Arguments):
+class Runs(Arguments):
+    """Of commands that may take some time."""
+
+    progress: bool = option("show progress even if standard error is not a terminal")
+    quiet: bool = option("show neither progress nor a note when code is compiled")
+
+
+class Stored(Runs):
+    """Of commands whose paths may be in an object store."""
+
+    storage_option: list[str] = option(
+        "a setting of the object store, such as endpoint=http://host:9000 or region=eu-west-1", metavar="NAME=VALUE"
+    )
+
+
+class Opens(Stored):
+    """Of commands that open files which a snapshot names."""
+
+    allow_outside: bool = option("open files that the snapshot names outside its own folder")
+
+
+class AtPath(Stored):
     """Of commands whose path is a snapshot, or a folder of several."""
 
     path: str = positional(
@@ -109,7 +124,7 @@ class AtPath(Arguments):
     )
 
 
-class OfSnapshot(AtPath):
+class OfVersion(AtPath):
     """Of commands that take one snapshot of a folder of several."""
 
     as_of: str | None = option(
@@ -119,7 +134,11 @@ class OfSnapshot(AtPath):
     )
 
 
-class WithTarget(Arguments):
+class OfSnapshot(OfVersion, Opens):
+    """Of commands that take one snapshot, and open its files."""
+
+
+class WithTarget(Stored):
     """Of commands that write to a new folder."""
 
     target: str = positional("the folder of the new savepoint, which must not exist yet", metavar="new")
@@ -149,8 +168,8 @@ class Table(Arguments):
 A = TypeVar("A", bound=Arguments)
 #: Whose arguments come before those of the command itself.
 FIRST = (OldAndNew, AtPath, WithTarget)
-#: What no command has as its own.
-FOR_ALL = (Arguments, Record, Table)
+#: What the reference does not list for each command.
+FOR_ALL = (Arguments, Runs, Stored, Opens, Record, Table)
 
 CHECKPOINT_ID = option(
     "the checkpoint id of the new savepoint, from which the job counts on (default: as before)", metavar="N"
@@ -720,7 +739,7 @@ class Put(OfFile, Edited, Table):
 
 
 @command("edits.merge", EDIT, "merge /savepoints/accounts /savepoints/orders /savepoints/both")
-class Merge(Writes, AtPath, WithTarget, Table):
+class Merge(Writes, AtPath, Opens, WithTarget, Table):
     """Write the operators of several savepoints as one.
 
     Two of them must not have the same operator. Rename it in one of them first.
@@ -776,7 +795,7 @@ class Diff(OfSnapshot, Table):
     "changes /checkpoints/7d2e accounts --follow --json",
     "changes /checkpoints/7d2e --table offsets --start 2026-11-24T12:00:00Z --json",
 )
-class Changes(AtPath, Table):
+class Changes(AtPath, Opens, Table):
     """Show the rows that changed from snapshot to snapshot of a folder (exit code 1 if any did)."""
 
     path: str = positional("a folder of snapshots, such as that of a job's checkpoints", metavar="folder")
@@ -843,7 +862,7 @@ class Doctor(OfSnapshot, Table):
     "report /checkpoints/7d2e --file report.html",
     "report /savepoints/today --since /savepoints/yesterday --job job.json --flink 2.3",
 )
-class Report(AtPath, Record):
+class Report(AtPath, Opens, Record):
     """Write one HTML file to look at: sizes, skew, keys, ages, timers, sources, findings, types, growth.
 
     The file needs no network. Needs the extra "report": pip install "pyspark-savepoint[report]".
@@ -873,7 +892,7 @@ class Report(AtPath, Record):
     "metrics /checkpoints/7d2e --label job_name=shop --push-textfile /var/lib/node_exporter/savepoint.prom",
     "metrics /savepoints/savepoint-2f1a3c --format json",
 )
-class Metrics(AtPath, Record):
+class Metrics(AtPath, Opens, Record):
     """Print numbers for monitoring: sizes, entries and skew of every state of the newest snapshot.
 
     No value is decoded. notebooks/grafana.json is a dashboard of these names.
@@ -1073,7 +1092,7 @@ class Pin(OfSnapshot, WithTarget, Record):
     COPY,
     "relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",
 )
-class Relocate(OfSnapshot, WithTarget, Record):
+class Relocate(OfVersion, WithTarget, Record):
     """Write a savepoint whose files are now under another path, without copying them."""
 
     path: str = positional("the snapshot", metavar="source")
@@ -1131,7 +1150,7 @@ class Schema(OfSnapshot, Record):
 
 
 @command("warming.warm_up", TOOL, "warm-up", "warm-up /savepoints/savepoint-2f1a3c", "warm-up --file code.zip")
-class WarmUp(Record):
+class WarmUp(Opens, Record):
     """Compile the loops that read and write state, so that the first query is as fast as later ones."""
 
     path: str | None = positional("a snapshot like those that you will read (default: one of each kind)")
@@ -1157,7 +1176,7 @@ class Help(Record):
     "completion zsh > ~/.zfunc/_pyspark-savepoint    # a folder of $fpath",
     "completion fish > ~/.config/fish/completions/pyspark-savepoint.fish",
 )
-class Completion(Record):
+class Completion(Arguments):
     """Print a script with which a shell completes commands, options, operators, states and tables."""
 
     shell: str = positional("bash, zsh, fish", choices=("bash", "zsh", "fish"))
@@ -1355,10 +1374,12 @@ def read_options(arguments: Arguments) -> dict[str, Any]:
             raise UsageError(
                 f"--option does not take {name}: an argument of the command says it", remedy="leave it out"
             )
-    stores = dict(_pair(text, "--storage-option", "region=eu-west-1") for text in arguments.storage_option)
+    stores = dict(
+        _pair(text, "--storage-option", "region=eu-west-1") for text in getattr(arguments, "storage_option", ())
+    )
     if stores:
         options["storageOptions"] = stores
-    if arguments.allow_outside:
+    if getattr(arguments, "allow_outside", False):
         options["allowOutside"] = True
     return options
 

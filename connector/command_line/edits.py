@@ -76,7 +76,7 @@ COLUMNS = (
 OF_OPERATOR = (LIST, UNION, BROADCAST)
 #: Columns of tables that are no state.
 OF_WINDOWS = ("window", "state_window")
-OPENING = ("storageOptions", "allowOutside")
+OPENING = frozenset({"storageOptions", "allowOutside"})
 #: Options from which the meaning of types follows.
 OF_CLASSES = ("classes", "inferredBy", "kryoTypes")
 
@@ -98,7 +98,9 @@ def _opening_options(arguments: Arguments) -> dict[str, Any]:
 
 def more_options(arguments: Arguments) -> dict[str, Any]:
     """Return the other options that the arguments give: of the read or the write."""
-    return {name: value for name, value in read_options(arguments).items() if name not in OPENING}
+    # Where no snapshot is opened, files outside may be those of option typesFrom.
+    opening = OPENING if hasattr(arguments, "path") else OPENING - {"allowOutside"}
+    return {name: value for name, value in read_options(arguments).items() if name not in opening}
 
 
 def finished(

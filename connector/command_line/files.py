@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.command_line.arguments import Arguments, UsageError, Vacuum, WithTarget, read_options
+from pyspark_savepoint.command_line.arguments import Arguments, Opens, UsageError, Vacuum, WithTarget, read_options
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -35,7 +35,7 @@ def located(arguments: Arguments, path: str) -> str:
     return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
 
 
-def job_at(given: str, arguments: Arguments) -> Job:
+def job_at(given: str, arguments: Opens) -> Job:
     """Return the job of a JSON file, or the snapshot at the path."""
     path = Path(given).expanduser()
     if not path.is_file() or path.name == "_metadata":

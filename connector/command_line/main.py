@@ -154,7 +154,8 @@ def _run(words: list[str], output: Output) -> int:
     if arguments.command is None:
         parser().print_help()
         return FAILED
-    if arguments.json or arguments.quiet:
+    as_json, quiet = getattr(arguments, "json", False), getattr(arguments, "quiet", False)
+    if as_json or quiet:
         from pyspark_savepoint.formats.kernels.interpretation import notice
 
         notice.silence()
@@ -212,8 +213,9 @@ def _showing(arguments: Namespace) -> AbstractContextManager[None]:
     from pyspark_savepoint.text.progress import Mode, showing
 
     endless = getattr(arguments, "follow", False) or getattr(arguments, "sql", None)
-    quiet = arguments.quiet or endless or (arguments.json and not arguments.progress)
-    return showing(arguments.command, Mode.NOWHERE if quiet else Mode.LINES if arguments.progress else Mode.TERMINALS)
+    told, quiet, as_json = (getattr(arguments, name, False) for name in ("progress", "quiet", "json"))
+    nowhere = quiet or endless or (as_json and not told)
+    return showing(arguments.command, Mode.NOWHERE if nowhere else Mode.LINES if told else Mode.TERMINALS)
 
 
 def _remarking(output: Output) -> Callable[..., None]:

@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
-from pyspark_savepoint.command_line.arguments import WarmUp, read_options
+from pyspark_savepoint.command_line.arguments import UsageError, WarmUp, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io.local_files import cpus, local_directory
@@ -47,6 +47,8 @@ NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 
 def warm_up(arguments: WarmUp, output: Output) -> int:
     """Read every table of a snapshot; with ``--file``, pack what that has compiled."""
+    if arguments.path is None and read_options(arguments):
+        raise UsageError("--storage-option and --allow-outside need the path of a snapshot")
     if arguments.file is not None:
         return _packed(arguments, arguments.file, output)
     if arguments.cpu is not None:

@@ -67,6 +67,24 @@ def test_options_have_the_same_words(name: str) -> None:
     assert [command for command, known in having.items() if IN_THE_SAME_WORDS[name] not in known.settings["help"]] == []
 
 
+def test_what_opens_no_snapshot_has_no_options_of_one() -> None:
+    every = {one.name for one in COMMANDS}
+    assert every - of_commands("--storage-option").keys() == {"help", "completion"}
+    assert every - of_commands("--allow-outside").keys() == {
+        "help", "completion", "create", "vacuum", "relocate", "retained",
+    }  # fmt: skip
+    assert every - of_commands("--json").keys() == {"completion"}
+    assert every - of_commands("--quiet").keys() == {"help", "completion"}
+
+
+@pytest.mark.parametrize("given", [["--storage-option", "region=eu-west-1"], ["--allow-outside"]])
+def test_options_of_a_snapshot_need_its_path(run: Run, given: list[str]) -> None:
+    done = run("warm-up", *given)
+    assert (done.code, "need the path of a snapshot" in done.err) == (2, True)
+    done = run("help", "largest", *given)
+    assert (done.code, "unrecognized arguments" in done.err) == (2, True)
+
+
 def test_o_is_an_option_and_to_a_folder() -> None:
     assert {(known.names, known.settings["metavar"]) for known in of_commands("-o").values()} == {
         (("-o", "--option"), "NAME=VALUE")
