@@ -106,7 +106,7 @@ BEFORE_NEWEST = re.compile(
         | \b(?:check_)?migrat(?:e|ion)\((?:\w+,[ ])?"
         | (?:flink_version=|'flinkVersion',[ ])'(?=2\.\d+'\)[ ]or[ ]'1\.20')
         | /for-
-        | \b1\.16[ ]to[ ]
+        | \b(?:1\.8|1\.16|Flink[ ]2\.0)[ ]to[ ]
         | such[ ]as[ ](?:``|'1\.20'[ ]or[ ]')?(?=2\.\d+(?:``|'|"))
         )2\.\d+\b(?!\.\d|["`]+[ ]or[ ]later)""",
     re.VERBOSE,

@@ -10,7 +10,10 @@ import pytest
 
 from pyspark_savepoint import errors
 from pyspark_savepoint.command_line.answers import PAGE, answers
+from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.connector.command_line.conftest import Run
+from tests.remote.measured_store import measured_store
+from tests.remote.storage import CREDENTIALS
 
 #: Answers with another exit code than 0: what they look for is there.
 FINDINGS = {
@@ -20,8 +23,8 @@ FINDINGS = {
     "pyspark-savepoint diff /savepoints/savepoint-2f1a3c /savepoints/fixed accounts": 1,
     "pyspark-savepoint schema /savepoints/fixed --check schema.json": 1,
 }
-#: What does not run here: a query starts Spark, files of this savepoint have no prefix, its job has no SQL and no
-#: classes for Kryo, there is no store, and following has no end.
+#: What does not run here: a query starts Spark, files of this savepoint have no prefix, its job has no SQL, and
+#: following has no end. Tests of their own have a store and a job's jar.
 ELSEWHERE = ("--sql", " relocate ", " evolve ", "s3://bucket", "job.jar", "--follow")
 
 
@@ -68,6 +71,39 @@ def test_each_answer_runs(places: dict[str, Path], run: Run, tmp_path: Path, sho
             wrong.append(f"{line}\n  {ran.code}: {ran.err.strip()[-600:]}")
         shutil.rmtree(new, ignore_errors=True)
     assert not wrong, "\n".join(wrong)
+
+
+def answering(question: str) -> list[str]:
+    """The words of the only line that answers a question with these words, without the program's name."""
+    (line,) = [answer.line for answer in answers() if question in answer.question]
+    return shlex.split(line)[1:]
+
+
+def test_the_answer_about_another_endpoint(shop: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_of.cache_clear()
+    for variable, value in CREDENTIALS.items():
+        monkeypatch.setenv(variable, value)
+    with measured_store() as store:
+        store.upload(shop, "savepoint-2f1a3c")
+        words = answering("MinIO")
+        done = run(*(word.replace("http://minio:9000", store.endpoint) for word in words))
+        assert words[-2:] == ["--storage-option", "endpoint=http://minio:9000"]
+    store_of.cache_clear()
+    assert (done.code, done.out.splitlines()[1:]) == (0, run("ls", shop).out.splitlines()[1:])
+
+
+def test_the_answer_about_the_job_s_jar(corpus: Path, run: Run, tmp_path: Path) -> None:
+    """Kryo wrote objects of an inner class of the job, whose class files are in a jar."""
+    classes = shutil.make_archive(str(tmp_path / "job"), "zip", corpus / "migration" / "classes")
+    jar = Path(classes).rename(tmp_path / "job.jar")
+    of_kryo = corpus / "migration" / "cases" / "kryo-u-inner" / "1.20.5-hashmap"
+    given = [
+        word.replace("/savepoints/of-kryo", str(of_kryo)).replace("job.jar", str(jar)) for word in answering("Kryo")
+    ]
+    assert run(*given, "--json").records == [{"key": 0, "v": {"b": 2}}]
+    without = run(*given[:-2], "--json")
+    assert isinstance(without.records[0]["v"], str)  # of bytes
+    assert "classes" in without.err
 
 
 def _placed(word: str, places: dict[str, Path], new: Path) -> str:
