@@ -182,7 +182,24 @@ class KeyedStateBootstrapFunction(RichFunction, ABC):
         """
 
 
-class KeyedProcessFunction(RichFunction, ABC):
+class _WithTimers(RichFunction, ABC):
+    """A function whose timers fire."""
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
+
+        Args:
+            timestamp: The timer's timestamp in milliseconds.
+            ctx: The current key, its timers, and the time domain of this one.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+        return None
+
+
+class KeyedProcessFunction(_WithTimers):
     """Function over bounded keyed input that yields rows. Timers fire at the end of their key (FLIP-140).
 
     Flink: ``KeyedProcessFunction`` in batch execution mode.
@@ -216,21 +233,8 @@ class KeyedProcessFunction(RichFunction, ABC):
 
         """
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires.
 
-        Args:
-            timestamp: The timer's timestamp in milliseconds.
-            ctx: The current key, its timers, and the time domain of this one.
-
-        Returns:
-            Rows of the declared schema, or None.
-
-        """
-        return None
-
-
-class KeyedCoProcessFunction(RichFunction, ABC):
+class KeyedCoProcessFunction(_WithTimers):
     """Function over two inputs of one key, for :meth:`KeyedTransformation.connect`. Timers are those of the key.
 
     The records of a key come in the order of their timestamps, whichever input they are of (FLIP-140); of equal times,
@@ -278,21 +282,8 @@ class KeyedCoProcessFunction(RichFunction, ABC):
 
         """
 
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
 
-        Args:
-            timestamp: The timer's timestamp in milliseconds.
-            ctx: The current key, its timers, and the time domain of this one.
-
-        Returns:
-            Rows of the declared schema, or None.
-
-        """
-        return None
-
-
-class KeyedMultipleInputFunction(RichFunction, ABC):
+class KeyedMultipleInputFunction(_WithTimers):
     """Function over any number of inputs of one key, in the order of a :class:`KeyedCoProcessFunction`'s records.
 
     Flink: ``MultipleInputStreamOperator`` with ``KeyedMultipleInputTransformation``.
@@ -322,19 +313,6 @@ class KeyedMultipleInputFunction(RichFunction, ABC):
             Rows of the declared schema, or None.
 
         """
-
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Process a timer of the current key that fires. Not called in a bootstrap, which keeps the timers.
-
-        Args:
-            timestamp: The timer's timestamp in milliseconds.
-            ctx: The current key, its timers, and the time domain of this one.
-
-        Returns:
-            Rows of the declared schema, or None.
-
-        """
-        return None
 
 
 class KeyedBroadcastProcessFunction(RichFunction, ABC):

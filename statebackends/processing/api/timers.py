@@ -14,7 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError
 
@@ -129,7 +129,59 @@ def _fire(timers: dict[tuple[int, Any], None], call: Callable[[int, Any], None])
             call(*timer)
 
 
-class TimerService:
+class Clock(Protocol):
+    """Access to the current time, and to the timers of the current key (of a trigger: of the key and window).
+
+    Example::
+
+        def on_element(self, element, timestamp, window, ctx):
+            ctx.register_processing_time_timer(ctx.current_processing_time() + 60_000)
+            return TriggerResult.CONTINUE
+    """
+
+    def current_processing_time(self) -> int:
+        """Return the wall-clock time in milliseconds since 1970."""
+
+    def current_watermark(self) -> int:
+        """Return the watermark: -2^63 while a key is processed, 2^63 - 1 while its timers fire."""
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Register an event time timer. A second one of the same time has no effect.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        Raises:
+            TypeError: If ``time`` is not an int of 64 bits.
+
+        """
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Register a processing time timer, in the same way.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Delete an event time timer. An absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Delete a processing time timer. An absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
+
+
+class TimerService(Clock):
     """Access to the timers of the current key, and to the current time.
 
     Flink: ``TimerService``.
@@ -152,49 +204,17 @@ class TimerService:
         return self._timers.watermark
 
     def register_event_time_timer(self, time: int) -> None:
-        """Register an event time timer for the current key. A second one of the same time has no effect.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        Raises:
-            TypeError: If ``time`` is not an int of 64 bits.
-
-        """
+        """Register an event time timer for the current key. A second one of the same time has no effect."""
         self._timers.register_event(time)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Register a processing time timer for the current key. A second one of the same time has no effect.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        Raises:
-            TypeError: If ``time`` is not an int of 64 bits.
-
-        """
+        """Register a processing time timer for the current key. A second one of the same time has no effect."""
         self._timers.register_processing(time)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Delete an event time timer of the current key. An absent one is ignored.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        Raises:
-            TypeError: If ``time`` is not an int of 64 bits.
-
-        """
+        """Delete an event time timer of the current key. An absent one is ignored."""
         self._timers.delete_event(time)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a processing time timer of the current key. An absent one is ignored.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        Raises:
-            TypeError: If ``time`` is not an int of 64 bits.
-
-        """
+        """Delete a processing time timer of the current key. An absent one is ignored."""
         self._timers.delete_processing(time)

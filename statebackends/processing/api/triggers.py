@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.api.timers import Duration, millis
+from pyspark_savepoint.statebackends.processing.api.timers import Clock, Duration, millis
 
 
 class TriggerResult(Enum):
@@ -50,7 +50,7 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class TriggerContext(Protocol):
+class TriggerContext(Clock, Protocol):
     """Context of the methods of a trigger: state and timers of the current key and window.
 
     Flink: ``Trigger.TriggerContext``.
@@ -64,44 +64,6 @@ class TriggerContext(Protocol):
             return TriggerResult.FIRE if count.get() == 10 else TriggerResult.CONTINUE
 
     """
-
-    def current_processing_time(self) -> int:
-        """Return the wall-clock time in milliseconds since 1970."""
-
-    def current_watermark(self) -> int:
-        """Return the watermark, always -2^63: event time does not advance during a bootstrap."""
-
-    def register_event_time_timer(self, time: int) -> None:
-        """Register an event time timer for the current key and window.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        """
-
-    def register_processing_time_timer(self, time: int) -> None:
-        """Register a processing time timer for the current key and window.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        """
-
-    def delete_event_time_timer(self, time: int) -> None:
-        """Delete an event time timer of the current key and window. An absent one is ignored.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        """
-
-    def delete_processing_time_timer(self, time: int) -> None:
-        """Delete a processing time timer of the current key and window. An absent one is ignored.
-
-        Args:
-            time: Milliseconds since 1970.
-
-        """
 
     def get_partitioned_state(self, descriptor: Descriptor) -> Any:
         """Return a state of the trigger for the current key and window.
