@@ -9,10 +9,14 @@ for. tests/test_readme.py fails where a page is not as the code says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import astuple
 from pathlib import Path
 
 from pyspark_savepoint.command_line.arguments import markdown
+from pyspark_savepoint.formats.connectors.payloads.connector import Effect, Refusal
+from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
+from pyspark_savepoint.formats.connectors.registry import KNOWN_CONNECTORS
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
 from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK
 from pyspark_savepoint.formats.serializers.registry import known_serializers
@@ -78,6 +82,54 @@ def serializer_list() -> str:
     )
 
 
+#: What the tables of connectors call the state of coordinators.
+TABLE_WORDS = {"source_coordinator": "coordinator"}
+#: What all sources have in common, besides the rows of each.
+OF_ALL_SOURCES = (Effect("`start_over` of any other source", "removed", "no state", "a first start"),)
+REFUSED_BY_ALL = (
+    Refusal("a partition in two splits", "It would be read twice."),
+    Refusal(
+        "a source whose coordinator has no state while its readers have splits", "All splits would be assigned again."
+    ),
+    Refusal("a negative offset that is no marker, a range that is already read, splits of an unknown kind"),
+)
+
+
+def rows(header: str, cells: Iterable[Iterable[str]]) -> str:
+    """A table of a page."""
+    names = header.split(" | ")
+    lines = [names, ["---"] * len(names), *cells]
+    return "\n".join(re.sub(" {2,}", " ", f"| {' | '.join(line)} |") for line in lines)
+
+
+def connectors_table() -> str:
+    """What is read and changed of each connector."""
+    found = (
+        (
+            f"`{known.name}`{f' ({known.about})' if known.about else ''}",
+            ", ".join(dict.fromkeys(TABLE_WORDS.get(kind.table, kind.table) for kind in known.kinds)) or COMMITTABLES,
+            known.versions,
+            known.changes,
+            known.proof,
+        )
+        for known in KNOWN_CONNECTORS
+        if known.proof
+    )
+    return rows("kind | tables | versions | changes | proof", found)
+
+
+def effects_table() -> str:
+    """What changes of sources do."""
+    every = [effect for known in KNOWN_CONNECTORS for effect in known.effects] + [*OF_ALL_SOURCES]
+    return rows("change | readers | enumerator | what Flink does", map(astuple, every))
+
+
+def refusals_table() -> str:
+    """Changes of sources that are refused."""
+    every = [*REFUSED_BY_ALL, *(refusal for known in KNOWN_CONNECTORS for refusal in known.refusals)]
+    return rows("change | reason", map(astuple, every))
+
+
 #: The content between the comments of a generated section, and its file.
 GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "options": (CONNECTOR, options_table),
@@ -88,6 +140,9 @@ GENERATED: dict[str, tuple[Path, Callable[[], str]]] = {
     "default types": (CONNECTOR, defaults_table),
     "processing options": (STATEBACKENDS, processing_options_table),
     "serializers": (FORMATS, serializer_list),
+    "connectors": (FORMATS, connectors_table),
+    "changes of sources": (STATEBACKENDS, effects_table),
+    "refused changes": (STATEBACKENDS, refusals_table),
     "commands": (ROOT / "connector" / "command_line" / "README.md", markdown),
     "errors": (ERRORS, classes),
 }

@@ -57,6 +57,7 @@ IMPORTS_BY_NAME = {
     "connector/options/public_names.py": 1,
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "formats/serializers/registry.py": 1,
+    "formats/connectors/registry.py": 1,  # those of its own two folders, as they are installed
 }
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
@@ -80,7 +81,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/serializers/sql/internal.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/types/serializer_parts.py": 1,  # the fields of a serializer's dataclass
-    "statebackends/types/unify.py": 4,  # the same
+    "statebackends/types/unify.py": 3,  # the same
     "statebackends/surveys/losses.py": 2,  # the kinds of state of a subtask
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
     "statebackends/writing/planning/planned_write.py": 1,  # the fields of rows that are those of a write

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     READER_STATE,
 )
 from pyspark_savepoint.statebackends.connectors.channel_records import RECORD
-from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES
+from pyspark_savepoint.statebackends.connectors.connector_states import union_states
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.text.conditions import Mask, flattened, mask_of
 
@@ -45,7 +45,7 @@ class Elements:
         """The states that change."""
         if self.table == COMMITTABLES:
             return (COMMITTER_STATE,)
-        return (READER_STATE, *UNION_STATES) if self.state is None else (self.state,)
+        return (READER_STATE, *union_states()) if self.state is None else (self.state,)
 
     def mask(self, schema: pa.Schema) -> Mask:
         """Return the condition as a function of batches; in flight only of records, which alone can be removed."""

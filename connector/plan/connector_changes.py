@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.payloads.edits import Edited
+from pyspark_savepoint.formats.connectors.payloads.kind import READER_STATE, Row
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -33,7 +34,6 @@ from pyspark_savepoint.statebackends.connectors.edits.committables import (
     without_in_flight,
 )
 from pyspark_savepoint.statebackends.connectors.edits.sources import key_columns, new_source, positioned, split_rows
-from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Row
 from pyspark_savepoint.statebackends.connectors.migrated_sources import (
     KAFKA_SOURCE,
     MARKERS,
@@ -97,7 +97,9 @@ def source_of(plan: OperatorPlan, connector: str | None) -> SourceState:
     return SourceState.read(base_of(plan).opened, connector)
 
 
-def with_source(plan: OperatorPlan, connector: str | None, change: Callable[[SourceState], Edited]) -> OperatorPlan:
+def with_source(
+    plan: OperatorPlan, connector: str | None, change: Callable[[SourceState], Edited[SourceState]]
+) -> OperatorPlan:
     """Return the plan with a changed source; its notes are warnings."""
     edited = change(source_of(plan, connector))
     for note in edited.notes:
@@ -113,7 +115,7 @@ def as_new_source(
     operator = OperatorState(identifier.operator_id, 1, plan.max_parallelism, plan.name, identifier.uid)
     nowhere = Snapshot(SnapshotLocation(LocalFileSystem(), ""), "", CheckpointMetadata(NEW_METADATA, 0))
     version = enumerator_version(connector_version) if connector == "kafka" else 1
-    source = new_source(OpenOperator(nowhere, operator), connector, version, rows)
+    source = new_source(OpenOperator(nowhere, operator), connector, version, list(map(dict, rows)))
     return replace(plan, base=Base(nowhere, source, "", {}), states=None)
 
 
@@ -184,7 +186,7 @@ def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> d
     columns = key_columns(source)
     by_split: dict[Any, Row] = {}
     for given in rows:
-        row = positioned(source, given)
+        row = positioned(source, dict(given))
         missing = [name for name in columns if row.get(name) is None]
         if missing:
             raise OptionError(

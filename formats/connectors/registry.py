@@ -1,4 +1,4 @@
-"""The kinds of payloads in the order in which they are tried, and the recognition of a kind by content.
+"""The connectors, which modules of ``sources`` and ``sinks`` declare, and the recognition of a kind by content.
 
 A kind is recognised if it reads every byte of all elements of a state and writes the same bytes again. A state that no
 kind reads, or several kinds (an empty coordinator), is shown as bytes with the reason.
@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint
+from importlib.resources import files
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors import sinks, sources
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     FRAMED_STATES,
@@ -26,84 +31,29 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Row,
     read_element,
 )
-from pyspark_savepoint.formats.connectors.sinks.committer import SINK_COMMITTABLES, TWO_PHASE_COMMIT
-from pyspark_savepoint.formats.connectors.sinks.file_sink import (
-    FILE_COMMITTABLES,
-    FILE_COMPACTORS,
-    FILE_COUNTERS,
-    FILE_WRITERS,
-)
-from pyspark_savepoint.formats.connectors.sinks.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
-from pyspark_savepoint.formats.connectors.sinks.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
-from pyspark_savepoint.formats.connectors.sinks.kafka_sinks import (
-    KAFKA_COMMITTABLES,
-    KAFKA_PRODUCER,
-    KAFKA_PRODUCER_HINT,
-    KAFKA_WRITERS,
-)
-from pyspark_savepoint.formats.connectors.sources.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
-from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
-from pyspark_savepoint.formats.connectors.sources.files import FILE_ENUMERATOR, FILE_SPLITS
-from pyspark_savepoint.formats.connectors.sources.hybrid import hybrid_kinds
-from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
-from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER
-from pyspark_savepoint.formats.connectors.sources.kinesis import KINESIS_CONSUMER, KINESIS_ENUMERATOR, KINESIS_SPLITS
-from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_COMMITTABLES, PULSAR_ENUMERATOR, PULSAR_SPLITS
-from pyspark_savepoint.formats.connectors.sources.sequence import (
-    DATAGEN,
-    DATAGEN_ENUMERATOR,
-    NUMBER_SEQUENCE,
-    NUMBER_SEQUENCE_ENUMERATOR,
-)
+from pyspark_savepoint.formats.connectors.sinks.committer import TWO_PHASE_COMMIT
+from pyspark_savepoint.formats.connectors.sources.hybrid import hybrid_connectors
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, did_you_mean
 from pyspark_savepoint.formats.plug_ins import CONNECTORS, PlugIn, plugged_in
 from pyspark_savepoint.formats.redaction import elide
 
-SOURCES: tuple[ConnectorKind[Any], ...] = (
-    FILE_SPLITS,
-    FILE_ENUMERATOR,
-    KAFKA_SPLITS,
-    KAFKA_ENUMERATOR,
-    DYNAMIC_KAFKA_SPLITS,
-    DYNAMIC_KAFKA_ENUMERATOR,
-    NUMBER_SEQUENCE,
-    NUMBER_SEQUENCE_ENUMERATOR,
-    DATAGEN,
-    DATAGEN_ENUMERATOR,
-    KINESIS_SPLITS,
-    KINESIS_ENUMERATOR,
-    MYSQL_CDC,
-    MYSQL_CDC_ENUMERATOR,
-    CDC,
-    CDC_ENUMERATOR,
-    PULSAR_SPLITS,
-    PULSAR_ENUMERATOR,
-)
-#: All kinds of this package, in the order in which they are tried.
-KINDS: tuple[ConnectorKind[Any], ...] = (
-    *SOURCES,
-    *hybrid_kinds(SOURCES),
-    KAFKA_CONSUMER,
-    KINESIS_CONSUMER,
-    FILE_COMMITTABLES,
-    FILE_WRITERS,
-    FILE_COMPACTORS,
-    FILE_COUNTERS,
-    KAFKA_COMMITTABLES,
-    KAFKA_WRITERS,
-    ICEBERG_COMMITTABLES,
-    ICEBERG_COMMITTER,
-    ICEBERG_JOB,
-    PULSAR_COMMITTABLES,
-    JDBC_COMMITTABLES,
-    JDBC_XA,
-    JDBC_WRITERS,
-    KAFKA_PRODUCER,
-    KAFKA_PRODUCER_HINT,
-    # Committers of any sink: tried after those of known sinks.
-    SINK_COMMITTABLES,
-)
+
+def _declared_in(package: ModuleType) -> list[Connector]:
+    """Return what the modules of a package declare as ``CONNECTORS``, in the order of their names."""
+    names = sorted(file.name.removesuffix(".py") for file in files(package).iterdir() if file.name.endswith(".py"))
+    modules = [import_module(f"{package.__name__}.{name}") for name in names if name != "__init__"]
+    return [connector for module in modules for connector in getattr(module, "CONNECTORS", ())]
+
+
+def _by_rank(connectors: Iterable[Connector]) -> tuple[Connector, ...]:
+    return tuple(sorted(connectors, key=lambda connector: connector.rank))
+
+
+SOURCES = _by_rank(_declared_in(sources))
+#: All connectors of this package, in the order in which their kinds are tried.
+KNOWN_CONNECTORS = _by_rank((*SOURCES, *hybrid_connectors(SOURCES), *_declared_in(sinks)))
+KINDS: tuple[ConnectorKind[Any], ...] = tuple(kind for connector in KNOWN_CONNECTORS for kind in connector.kinds)
 MAX_REASON = 400
 
 
@@ -121,9 +71,14 @@ class Recognition:
     doubt: str | None = None
 
 
+def known_connectors() -> tuple[Connector, ...]:
+    """Return all connectors: those of installed packages, then those of this one."""
+    return (*plugged_connectors(), *KNOWN_CONNECTORS)
+
+
 def known_kinds() -> tuple[ConnectorKind[Any], ...]:
     """Return all kinds: those of installed packages, then those of this one."""
-    return (*plugged_kinds(), *KINDS)
+    return (*(kind for connector in plugged_connectors() for kind in connector.kinds), *KINDS)
 
 
 def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
@@ -230,11 +185,12 @@ def _reason(reasons: Sequence[str]) -> str:
     return elide("; ".join(reasons) or "no known connector keeps this state", MAX_REASON)
 
 
-# -- kinds of other packages, through the entry point group ``pyspark_savepoint.connectors`` --------------------------
-# The value of an entry is a :class:`ConnectorKind`, or several in a list; its name is only shown in errors::
+# -- connectors of other packages, through the entry point group ``pyspark_savepoint.connectors`` ---------------------
+# The value of an entry is a :class:`Connector`, a :class:`ConnectorKind` for what is only read, or several in a list.
+# Its name is only shown in errors::
 #
 #     [project.entry-points."pyspark_savepoint.connectors"]
-#     shop = "shop_savepoint.connectors:KINDS"
+#     shop = "shop_savepoint.connectors:CONNECTORS"
 #
 # They are tried before the kinds of this package. Entry points are used because executors are separate processes.
 
@@ -242,22 +198,26 @@ Kind = ConnectorKind[Any]
 
 
 @cache
-def plugged_kinds() -> tuple[Kind, ...]:
-    """Return the kinds of installed packages."""
-    return tuple(kind for entry in plugged_in(CONNECTORS) for kind in _kinds_of(entry))
+def plugged_connectors() -> tuple[Connector, ...]:
+    """Return the connectors of installed packages."""
+    return tuple(connector for entry in plugged_in(CONNECTORS) for connector in _connectors_of(entry))
 
 
-def _kinds_of(entry: EntryPoint) -> list[Kind]:
-    """Import the kinds of an entry point; a failure is a UserFunctionError that names it and its package."""
+def _connectors_of(entry: EntryPoint) -> list[Connector]:
+    """Import the connectors of an entry point; a failure is a UserFunctionError that names it and its package."""
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     name = f"entry point {entry.name!r} = {entry.value!r}{package}"
     with PlugIn(name, "its import"):
         loaded = entry.load()
-        kinds = list(loaded) if isinstance(loaded, Sequence) else [loaded]
-        for kind in kinds:
-            if not isinstance(kind, ConnectorKind):
-                raise TypeError(f"{kind!r:.200} is not a ConnectorKind")
-    return [guarded(kind, name) for kind in kinds]
+        return [_connector(value, name) for value in (loaded if isinstance(loaded, Sequence) else [loaded])]
+
+
+def _connector(value: object, name: str) -> Connector:
+    if isinstance(value, ConnectorKind):
+        return Connector(value.name, (guarded(value, name),), versions="", proof="")
+    if not isinstance(value, Connector):
+        raise TypeError(f"{value!r:.200} is neither a Connector nor a ConnectorKind")
+    return replace(value, kinds=tuple(guarded(kind, name) for kind in value.kinds))
 
 
 def guarded(kind: Kind, name: str) -> Kind:

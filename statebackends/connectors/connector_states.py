@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pyspark_savepoint.formats.connectors.payloads.edits import ReaderSplit, Source
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     READER_STATE,
     SOURCE_COORDINATOR,
     SPLITS,
-    ConnectorKind,
     CoordinatorFrame,
     Payload,
     write_element,
@@ -28,7 +27,6 @@ from pyspark_savepoint.formats.connectors.registry import (
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import two_phase_commit
 from pyspark_savepoint.formats.connectors.sinks.kafka_sinks import STATE as KAFKA_PRODUCER_STATE
-from pyspark_savepoint.formats.connectors.sources import kafka_consumer, kinesis
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
@@ -160,39 +158,23 @@ def list_states(operator: OperatorState) -> set[str]:
     }
 
 
-#: Union states of consumers before FLIP-27, which have no coordinator, with their kinds.
-UNION_STATES = {
-    kafka_consumer.STATE: kafka_consumer.KAFKA_CONSUMER.name,
-    kinesis.CONSUMER_STATE: kinesis.KINESIS_CONSUMER.name,
-}
+def union_states() -> dict[str, str]:
+    """Return the union states of consumers before FLIP-27, which have no coordinator, with their kinds."""
+    return {state: kind.name for kind in kinds_of(SPLITS) for state in kind.states if state != READER_STATE}
 
 
 @dataclass(frozen=True)
-class ReaderSplit:
-    """A split of a reader: its subtask, the version of its serializer, and its value."""
-
-    subtask: int
-    version: int | None
-    value: Any
-
-
-@dataclass(frozen=True)
-class SourceState:
-    """The state of a source (FLIP-27) of a known kind; without ``coordinator`` its enumerator starts from scratch."""
+class SourceState(Source):
+    """The state of a source of an operator, which is read and written."""
 
     opened: OpenOperator
-    kind: ConnectorKind[Any]
-    splits: tuple[ReaderSplit, ...]
-    enumerator_kind: ConnectorKind[Any] | None
-    coordinator: CoordinatorFrame | None
-    enumerator: Any
     state: str = READER_STATE
 
     @classmethod
     def read(cls, opened: OpenOperator, connector: str | None = None) -> SourceState:
         """Return the state of an operator's source; raise an error if it has none, or none of a known kind."""
         operator = opened.operator
-        for state, name in UNION_STATES.items():
+        for state, name in union_states().items():
             if state in list_states(operator):
                 return cls._consumer(opened, state, name, connector)
         elements = []
@@ -226,7 +208,7 @@ class SourceState:
             for (subtask, _), payload, value in zip(elements, recognition.payloads, recognition.values, strict=True)
         )
         frame = CoordinatorFrame.read(coordinator.data)
-        return cls(opened, kind, splits, enumerator.kind, frame, enumerator.values[0])
+        return cls(subtasks_of(opened), kind, splits, enumerator.kind, frame, enumerator.values[0], opened)
 
     @classmethod
     def _consumer(cls, opened: OpenOperator, state: str, kind: str, connector: str | None) -> SourceState:
@@ -245,25 +227,12 @@ class SourceState:
         splits = (
             ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, recognition.values, strict=True)
         )
-        return cls(opened, recognition.kind, tuple(splits), None, None, None, state)
+        return cls(subtasks_of(opened), recognition.kind, tuple(splits), None, None, None, opened, state)
 
     @property
     def label(self) -> str:
         """The operator's name for messages."""
         return self.opened.operator.label
-
-    @property
-    def enumerator_version(self) -> int:
-        """The version of the enumerator's state, which an edit keeps."""
-        assert self.coordinator is not None
-        return self.coordinator.payload.version or 0
-
-    def emptiest_subtask(self) -> int:
-        """Return the subtask with the fewest splits: at a restore any subtask may have a split."""
-        counts = {source.subtask: 0 for source in self.opened.streams} or {0: 0}
-        for split in self.splits:
-            counts[split.subtask] += 1
-        return min(counts, key=lambda subtask: (counts[subtask], subtask))
 
     def written(self) -> OperatorState:
         """Return the operator with this state; raise OptionError for state that the connector could not read."""
@@ -292,6 +261,11 @@ class SourceState:
         if before is not None and before.data == data:
             return before
         return ByteStreamStateHandle(before.handle_name if before is not None else SOURCE_COORDINATOR, data)
+
+
+def subtasks_of(opened: OpenOperator) -> tuple[int, ...]:
+    """Return the subtasks of an operator that have operator state."""
+    return tuple(dict.fromkeys(stream.subtask for stream in opened.streams))
 
 
 def _unknown(operator: OperatorState, what: str, recognition: Recognition, named: str | None) -> UnsupportedStateError:

@@ -17,12 +17,11 @@ from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.api.spark.savepoint import Savepoint
 from pyspark_savepoint.engines.face import operator_option, path_of
 from pyspark_savepoint.engines.spark.distribution import quoted
-from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS
+from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS, PROCESSED
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED
 from pyspark_savepoint.statebackends.requests.applicability import KEYED_STATE, KEYED_TABLES, TIMERS, WINDOW_STATE
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     COMMITTER_STATE,
@@ -278,3 +279,24 @@ def _transaction_rows(value: Row) -> Iterator[Row]:
 
 def _transaction_row(role: str, transaction: Row) -> Row:
     return {"role": role, "transaction": transaction["handle"], "started": transaction["transaction_start_time"]}
+
+
+CONNECTORS = (
+    Connector(
+        "sink",
+        (SINK_COMMITTABLES,),
+        about="any sink V2",
+        versions="committer of all releases, committables as bytes",
+        changes="commits",
+        proof="edited: 1.20, 2.3 (1.14 to 1.19: source)",
+        rank=99,
+    ),
+    Connector(
+        TWO_PHASE_COMMIT,
+        (),  # the serializer of each state makes its kind
+        about="a `TwoPhaseCommitSinkFunction` of the job's own",
+        versions="open and pending transactions, decoded by the state's serializer",
+        proof="measured: 1.20",
+        rank=99,
+    ),
+)

@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     BLOB,
@@ -137,4 +138,17 @@ ICEBERG_JOB = ConnectorKind[Row](
     (JOB_STATE,),
     framed=False,
     check=_check_job,
+)
+
+
+CONNECTORS = (
+    Connector(
+        "iceberg",
+        (ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB),
+        about="IcebergSink, FlinkSink",
+        rank=3,
+        versions="job id, manifests per checkpoint",
+        changes="commits of IcebergSink",
+        proof="source",
+    ),
 )

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, WRITER_STATE, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import UNVERSIONED, Layouts, Record, fixed, reader, writer
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
@@ -93,4 +94,16 @@ JDBC_WRITERS = ConnectorKind[Row](
     _writer_rows,
     (WRITER_STATE,),
     by_content=False,
+)
+
+
+CONNECTORS = (
+    Connector(
+        "jdbc",
+        (JDBC_COMMITTABLES, JDBC_XA, JDBC_WRITERS),
+        about="XA",
+        versions="committable 1, writer 2, `XaSinkState`. All but the last are recognised by name only",
+        changes="commits of the sink V2",
+        proof="source",
+    ),
 )

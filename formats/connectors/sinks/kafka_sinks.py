@@ -29,6 +29,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, WRITER_STATE, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import (
     UNVERSIONED,
@@ -168,4 +169,23 @@ KAFKA_PRODUCER_HINT = ConnectorKind[Row](
     lambda value: [value],
     (HINT_STATE,),
     framed=False,
+)
+
+
+CONNECTORS = (
+    Connector(
+        "kafka",
+        (KAFKA_COMMITTABLES, KAFKA_WRITERS),
+        rank=2,
+        versions="committable 1, writer 2",
+        changes="commits",
+        proof="measured (writer 1: source)",
+    ),
+    Connector(
+        "kafka_producer",
+        (KAFKA_PRODUCER, KAFKA_PRODUCER_HINT),
+        about="FlinkKafkaProducer",
+        versions="open and pending transactions, id hint",
+        proof="source",
+    ),
 )

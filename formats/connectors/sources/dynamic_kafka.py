@@ -12,11 +12,19 @@ Layout from source code. Flink: ``DynamicKafkaSourceSplitSerializer``, ``Dynamic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Key,
+    S,
+    SplitEdits,
+    Target,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -30,10 +38,14 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
 from pyspark_savepoint.formats.connectors.sources.kafka import (
     ENUMERATOR,
     ENUMERATOR_VERSIONS,
+    NONE,
     OF_READER,
     SPLIT_COLUMNS,
+    KafkaEdits,
     KafkaEnumerator,
     KafkaSplit,
+    kafka_position,
+    position_row,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.structs import (
@@ -210,4 +222,97 @@ DYNAMIC_KAFKA_ENUMERATOR = ConnectorKind[DynamicKafkaEnumerator](
     *payloads(versioned(_read_enumerator, _write_enumerator, 8), (1, 2, RETAINED)),
     DynamicKafkaEnumerator.rows,
     states=(),
+)
+
+
+KAFKA = KafkaEdits()
+DISCOVERED = "the source discovers the partitions of its clusters itself"
+
+
+class DynamicKafkaEdits(SplitEdits):
+    """Edits of partitions: offsets are those of readers, of unassigned ones those of their cluster's enumerator."""
+
+    key_columns = ("cluster", "topic", "partition")
+
+    def key(self, value: DynamicKafkaSplit) -> Key:
+        """Return cluster, topic and partition."""
+        return value.cluster, *KAFKA.key(value.split)
+
+    def target(self, target: Target) -> Row:
+        """Return offset and marker."""
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        cluster, _, topic = str(row["stream"]).partition("/")
+        return {"cluster": cluster, **kafka_position({**row, "stream": topic})}
+
+    def moved(self, value: DynamicKafkaSplit, by: int, clamp: bool) -> DynamicKafkaSplit:
+        """Return the split with its offset moved."""
+        return replace(value, split=KAFKA.moved(value.split, by, clamp))
+
+    def changed(self, value: DynamicKafkaSplit, row: Row) -> DynamicKafkaSplit:
+        """Return the split with another offset or stopping offset."""
+        return replace(value, split=KAFKA.changed(value.split, row))
+
+    def goes_back(self, before: DynamicKafkaSplit, after: DynamicKafkaSplit) -> bool:
+        """Return whether the offset is lower, or may be."""
+        return KAFKA.goes_back(before.split, after.split)
+
+    def pending(self, enumerator: DynamicKafkaEnumerator) -> Mapping[Key, DynamicKafkaSplit]:
+        """Return the partitions that are not assigned."""
+        splits = (
+            DynamicKafkaSplit(cluster.cluster, known.split or KafkaSplit(known.topic, known.partition, NONE))
+            for cluster in enumerator.clusters
+            for known in cluster.state.partitions
+            if not known.assigned
+        )
+        return {self.key(split): split for split in splits}
+
+    def with_pending(self, source: S, changed: Mapping[Key, DynamicKafkaSplit]) -> S:
+        """Return the source with offsets of partitions that are not assigned."""
+        enumerator: DynamicKafkaEnumerator = source.enumerator
+        if changed and enumerator.kafka_version < 3:
+            raise ValueError("in this release of the connector, partitions without a reader have no offset")
+
+        def of(enumerator: ClusterEnumerator) -> ClusterEnumerator:
+            partitions = (
+                replace(known, split=changed[enumerator.cluster, *KAFKA.key(known)].split)
+                if not known.assigned and (enumerator.cluster, *KAFKA.key(known)) in changed
+                else known
+                for known in enumerator.state.partitions
+            )
+            return replace(enumerator, state=replace(enumerator.state, partitions=tuple(partitions)))
+
+        return replace(source, enumerator=replace(enumerator, clusters=tuple(map(of, enumerator.clusters))))
+
+    def added(self, source: S, rows: Sequence[Row]) -> NoReturn:
+        """Raise ValueError: partitions are found."""
+        raise ValueError(f"{DISCOVERED}: none can be added")
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> NoReturn:
+        """Raise ValueError: partitions are found."""
+        raise ValueError(
+            f"{DISCOVERED}: use with_offsets to 'latest' to skip records, or a stop_offset to end a partition"
+        )
+
+
+CONNECTORS = (
+    Connector(
+        NAME,
+        (DYNAMIC_KAFKA_SPLITS, DYNAMIC_KAFKA_ENUMERATOR),
+        rank=3,
+        versions="1, 2",
+        changes="`with_offsets`",
+        proof="source",
+        edits=DynamicKafkaEdits(),
+        effects=(
+            Effect(
+                "dynamic Kafka: `with_offsets`",
+                "the offset, or a marker",
+                "of partitions not assigned, in version 3",
+                "reads from there (not tried)",
+            ),
+        ),
+    ),
 )

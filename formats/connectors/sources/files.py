@@ -15,11 +15,23 @@ Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from struct import Struct as Form
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Edited,
+    Key,
+    S,
+    SplitEdits,
+    Target,
+    moved_from,
+    named_in_source,
+    whole,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -49,6 +61,8 @@ from pyspark_savepoint.formats.structs import (
     well_formed,
 )
 
+#: Column ``status`` of a path that a continuous source has found, and does not read again.
+PROCESSED = "processed"
 MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
 #: In a position as text: what precedes the byte from which records are counted.
@@ -167,7 +181,7 @@ class PendingSplits:
     def rows(self) -> list[Row]:
         """Return a row for each split that is not assigned, and for each path that was processed."""
         pending = [{**split.row(), "status": "unassigned"} for split in self.splits]
-        return [*pending, *({"path": path, "status": "processed"} for path in self.processed)]
+        return [*pending, *({"path": path, "status": PROCESSED} for path in self.processed)]
 
 
 SIZED_SPLIT, SIZED_PATH = sized(of(FileSplit), "a split", LE_I32), sized(TEXT, "a path", LE_I32)
@@ -218,4 +232,143 @@ FILE_ENUMERATOR = ConnectorKind[PendingSplits](
     PendingSplits.rows,
     states=(),
     positions=lambda pending: [split.go_on() for split in pending.splits],
+)
+
+
+class FileEdits(SplitEdits):
+    """Edits of file splits: the enumerator has unassigned splits and, if the source is continuous, all paths found."""
+
+    key_columns = ("split_id",)
+
+    def key(self, value: FileSplit) -> Key:
+        """Return the id."""
+        return (value.split_id,)
+
+    def target(self, target: Target) -> Row:
+        """Return the number of records that were read, or the start of the split."""
+        if isinstance(target, Mapping):
+            return target
+        if isinstance(target, str):
+            if target.strip().casefold() != "earliest":
+                raise ValueError(f"a position in a file is a number of records, or earliest, not {target!r}")
+            return {"position_offset": None, "position_records": None}
+        return {"position_offset": None, "position_records": target}
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        _, _, byte = str(row.get("position")).partition(BYTE)
+        position = {"position_offset": int(byte) if byte else None, "position_records": row.get("offset")}
+        return {"split_id": row["partition"], **position}
+
+    def moved(self, value: FileSplit, by: int, clamp: bool) -> FileSplit:
+        """Return the split with another number of records, if it counts them from its start."""
+        offset, records = value.position or (NO_OFFSET, 0)
+        if offset != NO_OFFSET:
+            raise ValueError(f"split {value.split_id} counts from byte {offset}, so it cannot be moved by {by}")
+        moved = moved_from(records, by, clamp, f"split {value.split_id}")
+        return replace(value, position=(NO_OFFSET, moved))
+
+    def changed(self, value: FileSplit, row: Row) -> FileSplit:
+        """Return the split with another position; both columns NULL: its start."""
+        if not {"position_offset", "position_records"} & set(row):
+            return value
+        offset, records = row.get("position_offset"), row.get("position_records")
+        if offset is None and records is None:
+            return replace(value, position=None)
+        byte = NO_OFFSET if offset is None else whole(offset, "position_offset")
+        return replace(value, position=(byte, whole(records or 0, "position_records")))
+
+    def goes_back(self, before: FileSplit, after: FileSplit) -> bool:
+        """Return whether the position is lower, or may be."""
+        start = (NO_OFFSET, 0)
+        return before.position is not None and (after.position or start) < before.position
+
+    def pending(self, enumerator: PendingSplits) -> Mapping[Key, FileSplit]:
+        """Return the enumerator's splits."""
+        return {self.key(split): split for split in enumerator.splits}
+
+    def with_pending(self, source: S, changed: Mapping[Key, FileSplit]) -> S:
+        """Return the source with other splits of its enumerator."""
+        splits = tuple(changed.get(self.key(split), split) for split in source.enumerator.splits)
+        return replace(source, enumerator=replace(source.enumerator, splits=splits))
+
+    def added(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source with splits that its enumerator will assign; their ids follow the greatest."""
+        pending: PendingSplits = source.enumerator
+        known = {self.key(split.value) for split in source.splits} | self.pending(pending).keys()
+        number = max((int(key[0]) for key in known), default=0)
+        for row in rows:
+            number += 1
+            split_id = str(row.get("split_id") or f"{number:0{ID_DIGITS}}")
+            if (split_id,) in known:
+                raise ValueError(f"split {split_id} exists already: with_offsets changes its position")
+            known.add((split_id,))
+            start, length = whole(row.get("start") or 0, "start"), whole(row["length"], "length")
+            size = row.get("file_size")
+            split = FileSplit(
+                split_id,
+                FilePath.parse(str(row["path"])),
+                start,
+                length,
+                int(row.get("modification_time") or 0),
+                start + length if size is None else int(size),
+                tuple(row.get("hosts") or ()),
+            )
+            pending = replace(pending, splits=(*pending.splits, self.changed(split, row)))
+        return replace(source, enumerator=pending)
+
+    def without_rows(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source without paths that it has processed: those that are still there are read as new files."""
+        paths = {row["path"] for row in rows if row.get("status") == PROCESSED}
+        if len(paths) < len({str(row) for row in rows}):
+            return super().without_rows(source, rows)
+        pending: PendingSplits = source.enumerator
+        kept = tuple(path for path in pending.processed if path not in paths)
+        return replace(source, enumerator=replace(pending, processed=kept))
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
+        """Return the source without splits; ``forget``: a continuous source finds their files again."""
+        pending: PendingSplits = source.enumerator
+        gone = named_in_source(self, source, keys, self.pending(pending))
+        values = [*(split.value for split in source.splits), *pending.splits]
+        paths = {str(value.path) for value in values if self.key(value) in gone}
+        seen = sorted(paths & set(pending.processed))
+        if seen and forget is None:
+            raise ValueError(
+                f"give forget for {seen[0]}: with forget=False it is not read again; with forget=True it "
+                "is found as a new file and read from its start"
+            )
+        if forget and not seen:
+            raise ValueError(
+                "the source does not look for new files, so a removed split is never found again: leave forget out"
+            )
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        rest = tuple(split for split in pending.splits if self.key(split) not in gone)
+        processed = tuple(path for path in pending.processed if not (forget and path in paths))
+        changed = replace(source, splits=splits, enumerator=PendingSplits(rest, processed))
+        return Edited(
+            changed, tuple(f"{path} is read again from its start, if it is still there" for path in seen if forget)
+        )
+
+
+CONNECTORS = (
+    Connector(
+        "file",
+        (FILE_SPLITS, FILE_ENUMERATOR),
+        rank=1,
+        versions="1",
+        changes="splits",
+        proof="edited",
+        edits=FileEdits(),
+        effects=(
+            Effect("files: `with_offsets`", "position", "of splits not assigned", "continues there"),
+            Effect("files: `add_splits`", "", "a split with a new id", "reads the file (again)"),
+            Effect(
+                "files: `remove_splits(forget=True)`",
+                "removed",
+                "the path too",
+                "finds the file again if it monitors its path continuously",
+            ),
+        ),
+    ),
 )

@@ -14,11 +14,25 @@ Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Edited,
+    Key,
+    ReaderSplit,
+    S,
+    SplitEdits,
+    Target,
+    matching_splits,
+    moved_from,
+    refuse_repeated,
+    split_text,
+    whole,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -65,7 +79,7 @@ def _marked(markers: Collection[int], what: str) -> Encoding[int]:
 
 #: The versions of a split: in the state of a reader, and in that of an enumerator.
 OF_READER, OF_ENUMERATOR = 0, 1
-STARTS = {
+FIRST_OFFSETS = {
     OF_READER: _marked(START_MARKERS, "an offset"),
     OF_ENUMERATOR: _marked((*START_MARKERS, NONE), "an offset"),
 }
@@ -77,7 +91,7 @@ class KafkaSplit(Struct):
 
     topic: str = part(TOPIC, "a topic")
     partition: int = part(PARTITION, "a partition")
-    offset: int = part(by_version(STARTS), "an offset")
+    offset: int = part(by_version(FIRST_OFFSETS), "an offset")
     stop: int = part(_marked(STOP_MARKERS, "a stopping offset"), "a stopping offset", default=NONE)
 
     @property
@@ -229,4 +243,232 @@ KAFKA_ENUMERATOR = ConnectorKind[KafkaEnumerator](
     states=(),
     check=_check_enumerators,
     positions=lambda enumerator: enumerator.unassigned(),
+)
+
+
+STARTS = {word: marker for marker, word in START_MARKERS.items()}
+STOPS = {word: marker for marker, word in STOP_MARKERS.items()}
+
+
+class KafkaEdits(SplitEdits):
+    """Edits of partitions: offsets are those of readers, of unassigned partitions those of the enumerator."""
+
+    key_columns = ("topic", "partition")
+
+    def key(self, value: KafkaSplit | KafkaPartition) -> Key:
+        """Return topic and partition."""
+        return value.topic, value.partition
+
+    def target(self, target: Target) -> Row:
+        """Return offset and marker."""
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return kafka_position(row)
+
+    def moved(self, value: KafkaSplit, by: int, clamp: bool) -> KafkaSplit:
+        """Return the split with its offset moved."""
+        if value.offset < 0:
+            raise ValueError(f"{value.split_id} has no offset yet, so it cannot be moved by {by}")
+        return replace(value, offset=moved_from(value.offset, by, clamp, value.split_id))
+
+    def changed(self, value: KafkaSplit, row: Row) -> KafkaSplit:
+        """Return the split with another offset or stopping offset."""
+        offset = marked(row, "offset", "marker", STARTS, value.offset)
+        stop = marked(row, "stop_offset", "stop_marker", STOPS, value.stop)
+        if offset == NONE:
+            raise ValueError(f"{value.split_id} needs an offset, or one of {', '.join(STARTS)}")
+        return replace(value, offset=offset, stop=stop)
+
+    def goes_back(self, before: KafkaSplit, after: KafkaSplit) -> bool:
+        """Return whether the offset is lower, or may be."""
+        return before.offset >= 0 and after.offset < before.offset and after.offset != STARTS["latest"]
+
+    def pending(self, enumerator: KafkaEnumerator) -> Mapping[Key, KafkaSplit]:
+        """Return the partitions that are not assigned; only version 3 has offsets of them."""
+        return {
+            self.key(known): known.split or KafkaSplit(known.topic, known.partition, NONE)
+            for known in enumerator.partitions
+            if not known.assigned
+        }
+
+    def with_pending(self, source: S, changed: Mapping[Key, KafkaSplit]) -> S:
+        """Return the source with offsets of unassigned partitions; before version 3 they are assigned to readers."""
+        if source.enumerator_version >= 3:
+            partitions = (
+                replace(known, split=changed[self.key(known)])
+                if self.key(known) in changed and not known.assigned
+                else known
+                for known in source.enumerator.partitions
+            )
+            source = replace(source, enumerator=replace(source.enumerator, partitions=tuple(partitions)))
+            return self._known(source)
+        return self._known(self._read_by(source, changed.values()))
+
+    def added(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source with partitions at offsets in readers; without one, where the job's settings start."""
+        read, left = [], []
+        for row in rows:
+            split = KafkaSplit(str(row["topic"]), int(row["partition"]), NONE)
+            known_keys = [self.key(known.value) for known in source.splits]
+            if self.key(split) in known_keys or self.key(split) in self.pending(source.enumerator):
+                raise ValueError(f"{split.split_id} exists already: with_offsets changes its position")
+            if all(row.get(name) is None for name in ("offset", "marker")) or row.get("marker") == MIGRATED:
+                left.append(split)
+            else:
+                read.append(self.changed(split, row))
+        refuse_repeated(self.key(split) for split in (*read, *left))
+        return self._known(self._left(self._read_by(source, read), left))
+
+    def fresh(self, version: int) -> KafkaEnumerator | None:
+        """Return an enumerator whose first discovery is not over, which older versions cannot say."""
+        return KafkaEnumerator((), False) if version >= 2 else None
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
+        """Return the source without partitions; ``forget``: a job that subscribes to them finds them as new ones."""
+        if forget is None:
+            raise ValueError(
+                "give forget: with forget=False the partitions are never read again; with forget=True a "
+                "job that still subscribes to them discovers them as new and reads them from their beginning"
+            )
+        enumerator: KafkaEnumerator = source.enumerator
+        known = {self.key(split.value): None for split in source.splits}
+        known |= dict.fromkeys(map(self.key, enumerator.partitions))
+        gone = {key for given in keys for key in matching_splits(self, given, known)}
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        if forget:
+            partitions = tuple(one for one in enumerator.partitions if self.key(one) not in gone)
+        else:
+            partitions = tuple(
+                replace(one, assigned=True) if self.key(one) in gone else one for one in enumerator.partitions
+            )
+        changed = replace(source, splits=splits, enumerator=replace(enumerator, partitions=partitions))
+        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
+        if forget:
+            return Edited(changed, (note,))
+        return Edited(self._known(changed, gone))
+
+    def _read_by(self, source: S, splits: Iterable[KafkaSplit]) -> S:
+        """Return the source with splits that readers have from now on."""
+        for split in splits:
+            reader = ReaderSplit(source.emptiest_subtask(), 0, split)
+            partitions = tuple(
+                replace(known, assigned=True) if self.key(known) == self.key(split) else known
+                for known in source.enumerator.partitions
+            )
+            enumerator = replace(source.enumerator, partitions=partitions)
+            source = replace(source, splits=(*source.splits, reader), enumerator=enumerator)
+        return source
+
+    def _left(self, source: S, splits: Sequence[KafkaSplit]) -> S:
+        """Return the source with partitions that the enumerator will assign, from where the job's settings start."""
+        if splits and source.enumerator_version < 2:
+            raise ValueError(
+                f"version {source.enumerator_version} of the enumerator has assigned partitions only: give "
+                f"{splits[0].split_id} an offset, or one of {', '.join(STARTS)}"
+            )
+        gone = {self.key(split) for split in splits}
+        kept = tuple(known for known in source.enumerator.partitions if self.key(known) not in gone)
+        new = tuple(
+            KafkaPartition(split.topic, split.partition, False, split if source.enumerator_version >= 3 else None)
+            for split in splits
+        )
+        return replace(source, enumerator=replace(source.enumerator, partitions=(*kept, *new)))
+
+    def _known(self, source: S, also: Iterable[Key] = ()) -> S:
+        """Return the source with all partitions of readers known to the enumerator, which would find them as new."""
+        enumerator: KafkaEnumerator = source.enumerator
+        known = {self.key(one) for one in enumerator.partitions}
+        version = source.enumerator_version
+        new, readers = [], list(enumerator.readers)
+        for split in source.splits:
+            if self.key(split.value) in known:
+                continue
+            value = split.value if version in (0, 3) else None
+            reader = split.subtask if version == 0 else None
+            if reader is not None and reader not in readers:
+                readers.append(reader)
+            new.append(KafkaPartition(split.value.topic, split.value.partition, True, value, reader))
+            known.add(self.key(split.value))
+        missing = [key for key in also if key not in known]
+        if missing:
+            raise ValueError(
+                f"the enumerator does not know {split_text(missing[0])}, and would read it from its beginning"
+            )
+        if not new:
+            return source
+        extended = replace(enumerator, partitions=(*enumerator.partitions, *new), readers=tuple(readers))
+        return replace(source, enumerator=extended)
+
+
+def position_row(target: Target) -> Row:
+    """Return the columns that a position of a Kafka partition sets."""
+    if isinstance(target, Mapping):
+        return target
+    if isinstance(target, str):
+        return {"offset": None, "marker": target}
+    return {"offset": target, "marker": None}
+
+
+def kafka_position(row: Row) -> Row:
+    """Return the columns of a Kafka partition from a row of table offsets."""
+    offset = row.get("offset")
+    position = {"offset": offset, "marker": None if offset is not None else row.get("position")}
+    return {"topic": row["stream"], "partition": int(row["partition"]), **position}
+
+
+def marked(row: Row, number: str, word: str, markers: Mapping[str, int], before: int) -> int:
+    """Return an offset or a marker from two columns; none of them: as before."""
+    offset, marker = row.get(number), row.get(word)
+    if offset is not None and marker is not None:
+        raise ValueError(f"give {number} or {word}, not both: {offset} and {marker}")
+    if marker is not None:
+        folded = str(marker).strip().casefold()
+        if folded not in markers:
+            raise ValueError(f"{word} is one of {', '.join(markers)}, not {marker!r}")
+        return markers[folded]
+    return before if offset is None else whole(offset, number)
+
+
+CONNECTORS = (
+    Connector(
+        "kafka",
+        (KAFKA_SPLITS, KAFKA_ENUMERATOR),
+        rank=2,
+        versions="split 0, enumerator 0 to 3",
+        changes="splits",
+        proof="edited",
+        edits=KafkaEdits(),
+        new_enumerator=KafkaEnumerator(()),
+        effects=(
+            Effect(
+                "`with_offsets` of Kafka",
+                "the offset, or a marker",
+                "unchanged for assigned partitions. Unassigned ones keep the offset here (version 3), or are assigned "
+                "to a reader (before version 3)",
+                "reads from there",
+            ),
+            Effect(
+                "`add_splits` of Kafka, with an offset",
+                "in the subtask with the fewest",
+                "assigned",
+                "reads from there",
+            ),
+            Effect("the same without one", "", "not assigned", "reads from where the job's settings start"),
+            Effect("`remove_splits(forget=False)` of Kafka", "removed", "stays assigned", "never reads it again"),
+            Effect(
+                "`remove_splits(forget=True)` of Kafka",
+                "removed",
+                "removed",
+                "discovers it as new, if the job subscribes to it: reads it from its beginning, whatever the settings",
+            ),
+            Effect(
+                "`start_over` of Kafka, versions 2 and 3",
+                "removed",
+                "empty, with the initial discovery marked as unfinished",
+                "a first start",
+            ),
+        ),
+    ),
 )

@@ -9,12 +9,25 @@ Connector: ``FlinkKafkaConsumerBase``. Written by the real class with Flink 1.10
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Edited,
+    Key,
+    ReaderSplit,
+    S,
+    SplitEdits,
+    Target,
+    moved_from,
+    named_in_source,
+    split_text,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     KAFKA_CONSUMER_STATE,
     SPLITS,
@@ -22,6 +35,13 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     Position,
     Row,
     columns,
+)
+from pyspark_savepoint.formats.connectors.sources.kafka import (
+    KAFKA_SPLITS,
+    STARTS,
+    kafka_position,
+    marked,
+    position_row,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
@@ -136,4 +156,111 @@ KAFKA_CONSUMER = ConnectorKind[Row](
     (STATE,),
     framed=False,
     positions=_positions,
+)
+
+
+#: The class id of a job that registers no classes with Kryo itself.
+CLASS_ID = 87
+WORDS = {number: word for word, number in STARTS.items()}
+#: In place of an offset that is not known.
+UNKNOWN = -(1 << 63)
+
+
+class ConsumerEdits(SplitEdits):
+    """Partitions of FlinkKafkaConsumer; positions are those of the next record, as in the table."""
+
+    key_columns = ("topic", "partition")
+
+    def key(self, value: Row) -> Key:
+        """Return topic and partition."""
+        return value["topic"], value["partition"]
+
+    def target(self, target: Target) -> Row:
+        """Return offset and marker."""
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return kafka_position(row)
+
+    def moved(self, value: Row, by: int, clamp: bool) -> Row:
+        """Return the partition with its offset moved."""
+        following, word = next_offset(value["offset"])
+        if following is None:
+            raise ValueError(f"{split_text(self.key(value))} is at {word}, so it cannot be moved by {by}")
+        return {**value, "offset": last_offset(moved_from(following, by, clamp, split_text(self.key(value))))}
+
+    def changed(self, value: Row, row: Row) -> Row:
+        """Return the partition with another offset."""
+        if row.get("stop_offset") is not None or row.get("stop_marker") not in (None, "none"):
+            raise ValueError("FlinkKafkaConsumer has no stopping offsets: leave stop_offset and stop_marker out")
+        number = marked(row, "offset", "marker", STARTS, UNKNOWN)
+        if number == UNKNOWN:
+            return value
+        return {**value, "offset": last_offset(WORDS.get(number, number))}
+
+    def goes_back(self, before: Row, after: Row) -> bool:
+        """Return whether the offset is lower, or may be."""
+        first, _ = next_offset(before["offset"])
+        second, word = next_offset(after["offset"])
+        return first is not None and word != "latest" and (second is None or second < first)
+
+    def pending(self, enumerator: object) -> Mapping[Key, Row]:
+        """Return nothing: there is no enumerator."""
+        return {}
+
+    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
+        """Return the source: there is no enumerator."""
+        return source
+
+    def added(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source with more partitions."""
+        known = {self.key(split.value) for split in source.splits}
+        for row in rows:
+            value = {
+                "class_id": source.splits[0].value["class_id"] if source.splits else CLASS_ID,
+                "topic": str(row["topic"]),
+                "partition": int(row["partition"]),
+                "offset": last_offset("earliest"),
+            }
+            if self.key(value) in known:
+                raise ValueError(f"{split_text(self.key(value))} exists already: with_offsets changes its position")
+            known.add(self.key(value))
+            reader = ReaderSplit(source.emptiest_subtask(), None, self.changed(value, row))
+            source = replace(source, splits=(*source.splits, reader))
+        return source
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
+        """Return the source without partitions, which are read from their beginning if the job subscribes to them."""
+        if not forget:
+            raise ValueError(
+                "FlinkKafkaConsumer reads a partition that is not in its state from the beginning: use with_offsets to "
+                "'latest' to skip its records, or forget=True to remove it anyway"
+            )
+        gone = named_in_source(self, source, keys, {})
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
+        return Edited(replace(source, splits=splits), (note,))
+
+
+CONNECTORS = (
+    Connector(
+        "kafka_consumer",
+        (KAFKA_CONSUMER,),
+        about="FlinkKafkaConsumer",
+        versions="union state, next and last offset",
+        changes="splits, `migrate_source`",
+        proof="measured",
+        edits=ConsumerEdits(),
+        extra_columns=tuple(KAFKA_SPLITS.columns.names),
+        effects=(
+            Effect(
+                "FlinkKafkaConsumer: `with_offsets`, `add_splits`",
+                "union state: the offset of the last record read",
+                "there is none",
+                "continues after it. Partitions that are missing in the state are read from their beginning, so "
+                "`remove_splits` needs `forget=True`",
+            ),
+        ),
+    ),
 )

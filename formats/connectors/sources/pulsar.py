@@ -15,12 +15,26 @@ of the last message consumed. Connector: ``PulsarPartitionSplitSerializer`` (``s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect, Refusal
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Edited,
+    Key,
+    S,
+    SplitEdits,
+    Target,
+    named_in_source,
+    refuse_changes,
+    split_text,
+    whole,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -201,4 +215,156 @@ PULSAR_COMMITTABLES = committer_kind(
     COMMITTABLE,
     columns(transaction_most=pa.int64(), transaction_least=pa.int64(), topic=pa.string()),
     doubt="any sink whose committables are two longs and a text",
+)
+
+
+LAST_LEDGER, LAST_ENTRY, LAST_INDEX, LAST_SIZE = POSITION_COLUMNS = (
+    "last_ledger_id",
+    "last_entry_id",
+    "last_batch_index",
+    "last_batch_size",
+)
+#: ``ledger:entry``, with ``:index/size`` of a message of a batch, as table offsets shows it.
+MESSAGE = re.compile(r"(?:after )?(\d{1,19}):(-1|\d{1,19})(?::(\d{1,9})/(\d{1,9}))?", re.ASCII)
+
+
+class PulsarEdits(SplitEdits):
+    """Edits of partitions: the last message that was read. The enumerator has the assigned partitions."""
+
+    key_columns = ("topic", "partition")
+
+    def key(self, value: Row) -> Key:
+        """Return topic and partition, and the key ranges if they are not all."""
+        row = partition_row(value)
+        ranges = () if row["ranges"] == FULL_RANGE else (" ".join(row["ranges"]),)
+        return (row["topic"], row["partition"], *ranges)
+
+    def target(self, target: Target) -> Row:
+        """Return the columns of the last message read."""
+        if isinstance(target, Mapping):
+            return target
+        match = MESSAGE.fullmatch(str(target).strip())
+        if match is None:
+            raise ValueError(
+                "a position is the last message that was read, as ledger:entry, such as '1042:17' (entry -1: none of "
+                f"the ledger), and cannot be {target!r}; earliest and latest are places of the subscription's cursor, "
+                "which pulsar-admin resets"
+            )
+        return {
+            name: int(text) for name, text in zip(POSITION_COLUMNS, match.groups(), strict=True) if text is not None
+        }
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        position = str(row["position"])
+        columns = self.target(position) if position.startswith("after ") else {}
+        return {"topic": row["stream"], "partition": int(row["partition"]), **columns}
+
+    def moved(self, value: Row, by: int, clamp: bool) -> NoReturn:
+        """Raise ValueError: message ids are not consecutive."""
+        raise ValueError(f"ids of messages are not consecutive, so that no partition can be moved by {by}")
+
+    def changed(self, value: Row, row: Row) -> Row:
+        """Return the split after another message; a batch is read to its end unless index and size are given."""
+        before = split_row(value)
+        refuse_changes(row, before, ("ranges", "transaction"))
+        given = _last_message(row)
+        if given in ((None,) * 4, _last_message(before)):
+            return value
+        ledger, entry, index, size = given
+        if ledger is None or entry is None:
+            raise ValueError(f"the last message read has {LAST_LEDGER} and {LAST_ENTRY}: give both")
+        if (index is None) != (size is None) or (index is not None and size is not None and not 0 <= index < size):
+            raise ValueError(
+                f"a message of a batch has {LAST_INDEX} below {LAST_SIZE}; without both, all of the batch was read"
+            )
+        name = before["split_id"]
+        if before["ranges"] != FULL_RANGE or value["transaction"] is not None:
+            raise ValueError(f"the subscription of {name} is shared: the broker has one cursor for all readers")
+        if value["message_id"] is None and ("mode" in value or "range" in value):
+            raise ValueError(
+                f"{name} names no message: this release of the connector reads shared subscriptions too, and ignores a "
+                "position of these"
+            )
+        entry = -1 if entry == -1 else whole(entry, LAST_ENTRY)
+        return {**value, "message_id": message_id(value, whole(ledger, LAST_LEDGER), entry, index, size)}
+
+    def goes_back(self, before: Row, after: Row) -> bool:
+        """Return whether messages are read again."""
+        return before["message_id"] is not None and _order(after) < _order(before)
+
+    def pending(self, enumerator: object) -> Mapping[Key, Row]:
+        """Return nothing: the enumerator keeps no position."""
+        return {}
+
+    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
+        """Return the source: the enumerator keeps no position."""
+        return source
+
+    def added(self, source: S, rows: Sequence[Row]) -> NoReturn:
+        """Raise ValueError: partitions are found."""
+        raise ValueError("the source finds partitions itself, with the stop cursor of the job: none can be added")
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
+        """Return the source without partitions; ``forget``: a job that subscribes to them finds them as new ones."""
+        if forget is None:
+            raise ValueError(
+                "give forget: with forget=False the partitions are never read again; with forget=True a job that still "
+                "subscribes to them finds them as new and reads from the cursor of its subscription"
+            )
+        gone = named_in_source(self, source, keys, {})
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        partitions = source.enumerator["partitions"]
+        missing = gone - set(map(self.key, partitions))
+        if not forget and missing:
+            raise ValueError(f"the enumerator does not know {split_text(min(missing))}, and would find it as new")
+        if not forget:
+            return Edited(replace(source, splits=splits))
+        kept = [partition for partition in partitions if self.key(partition) not in gone]
+        note = (
+            f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from the cursor of "
+            "its subscription; without one at the broker, from where the job's settings start"
+        )
+        return Edited(replace(source, splits=splits, enumerator={**source.enumerator, "partitions": kept}), (note,))
+
+
+def _last_message(row: Row) -> tuple[int | None, ...]:
+    """Return ledger, entry, index and size; index and size of messages without a batch are None."""
+    position = tuple(row.get(name) for name in POSITION_COLUMNS)
+    batch = position[2:]
+    return (*position[:2], *((None, None) if all(part is None or part < 0 for part in batch) else batch))
+
+
+def _order(value: Row) -> tuple[int, int, float]:
+    """Return the place of a split in the order of messages: a whole batch is after its messages."""
+    ledger, entry, index, _ = _last_message(split_row(value))
+    return ledger or 0, entry or 0, float("inf") if index is None else index
+
+
+CONNECTORS = (
+    Connector(
+        "pulsar",
+        (PULSAR_SPLITS, PULSAR_ENUMERATOR, PULSAR_COMMITTABLES),
+        rank=7,
+        versions="split 0 to 2, enumerator 0 to 3, committable 1",
+        changes="`with_offsets`, `remove_splits`, commits",
+        proof="source",
+        edits=PulsarEdits(),
+        retention="the broker deletes messages that were acknowledged, unless its namespace retains them",
+        effects=(
+            Effect(
+                "Pulsar: `with_offsets`",
+                "the last message read",
+                "nothing",
+                "the reader moves the cursor of its subscription to the next message (not tried)",
+            ),
+            Effect(
+                "Pulsar: `remove_splits`",
+                "removed",
+                "stays, or with `forget=True` removed",
+                "never reads it again, or finds it as new, at the cursor of its subscription (not tried)",
+            ),
+        ),
+        refusals=(Refusal("Pulsar: positions of shared subscriptions", "The broker has one cursor for all readers."),),
+    ),
 )

@@ -9,8 +9,21 @@ named in option ``connector``. Flink: ``NumberSequenceSource``, ``DataGeneratorS
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector, Effect
+from pyspark_savepoint.formats.connectors.payloads.edits import (
+    Edited,
+    Key,
+    ReaderSplit,
+    S,
+    SplitEdits,
+    Target,
+    named_in_source,
+)
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -81,3 +94,107 @@ def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], C
 
 NUMBER_SEQUENCE, NUMBER_SEQUENCE_ENUMERATOR = _kinds("number_sequence", by_content=True)
 DATAGEN, DATAGEN_ENUMERATOR = _kinds("datagen", by_content=False)
+
+
+class SequenceEdits(SplitEdits):
+    """Edits of ranges of numbers: the enumerator has only unassigned ones, and any reader may have a split."""
+
+    key_columns = ("split_id",)
+
+    def key(self, value: SequenceSplit) -> Key:
+        """Return the id."""
+        return (value.split_id,)
+
+    def target(self, target: Target) -> Row:
+        """Return the next number."""
+        if isinstance(target, Mapping):
+            return target
+        if isinstance(target, str):
+            raise ValueError(f"the next number of a split is a number, not {target!r}")
+        return {"next": target}
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return {"split_id": row["partition"], "next": row.get("offset")}
+
+    def moved(self, value: SequenceSplit, by: int, clamp: bool) -> SequenceSplit:
+        """Return the split with its next number moved."""
+        return replace(value, next=value.next + by)
+
+    def changed(self, value: SequenceSplit, row: Row) -> SequenceSplit:
+        """Return the split with another next or last number."""
+        first, last = row.get("next"), row.get("to")
+        split = replace(
+            value, next=value.next if first is None else int(first), to=value.to if last is None else int(last)
+        )
+        if split.next > split.to:
+            raise ValueError(
+                f"split {split.split_id} ends at {split.to}, before {split.next}: if it is over, remove it"
+            )
+        return split
+
+    def goes_back(self, before: SequenceSplit, after: SequenceSplit) -> bool:
+        """Return whether the next number is lower."""
+        return after.next < before.next
+
+    def pending(self, enumerator: tuple[SequenceSplit, ...]) -> Mapping[Key, SequenceSplit]:
+        """Return the enumerator's splits."""
+        return {self.key(split): split for split in enumerator}
+
+    def with_pending(self, source: S, changed: Mapping[Key, SequenceSplit]) -> S:
+        """Return the source with other splits of its enumerator."""
+        splits = tuple(changed.get(self.key(split), split) for split in source.enumerator)
+        return replace(source, enumerator=splits)
+
+    def added(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source with splits of its readers."""
+        known = {self.key(split.value) for split in source.splits} | self.pending(source.enumerator).keys()
+        for row in rows:
+            split = SequenceSplit(str(row["split_id"]), int(row["next"]), int(row["to"]))
+            if self.key(split) in known:
+                raise ValueError(f"split {split.split_id} exists already: with_offsets changes it")
+            known.add(self.key(split))
+            reader = ReaderSplit(source.emptiest_subtask(), 1, self.changed(split, {}))
+            source = replace(source, splits=(*source.splits, reader))
+        return source
+
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
+        """Return the source without splits, which are never found again."""
+        if forget:
+            raise ValueError("nothing finds a split of numbers again: leave forget out")
+        gone = named_in_source(self, source, keys, self.pending(source.enumerator))
+        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
+        pending = tuple(split for split in source.enumerator if self.key(split) not in gone)
+        return Edited(replace(source, splits=splits, enumerator=pending))
+
+
+CONNECTORS = (
+    Connector(
+        "number_sequence",
+        (NUMBER_SEQUENCE, NUMBER_SEQUENCE_ENUMERATOR),
+        rank=4,
+        versions="1",
+        changes="splits",
+        proof="edited",
+        edits=SequenceEdits(),
+        new_enumerator=(),
+        effects=(
+            Effect(
+                "number sequences: all changes",
+                "next and last number",
+                "splits that are not assigned",
+                "reads from there. Nothing finds a removed split again",
+            ),
+        ),
+    ),
+    Connector(
+        "datagen",
+        (DATAGEN, DATAGEN_ENUMERATOR),
+        about="data generator",
+        rank=4,
+        versions="1",
+        changes="splits",
+        proof="measured",
+        edits=SequenceEdits(),
+    ),
+)

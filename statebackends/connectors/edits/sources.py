@@ -11,62 +11,40 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.payloads.kind import (
-    READER_STATE,
-    SOURCE_COORDINATOR,
-    SPLIT_ID,
-    SPLITS,
-    CoordinatorFrame,
-)
-from pyspark_savepoint.formats.connectors.registry import kinds_of
-from pyspark_savepoint.formats.connectors.sources.kafka import KAFKA_SPLITS, KafkaEnumerator
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.finished import running_subtasks
-from pyspark_savepoint.statebackends.connectors.connector_states import UNION_STATES, SourceState, list_states
-from pyspark_savepoint.statebackends.connectors.edits.cdc import MySqlEdits, PostgresEdits
-from pyspark_savepoint.statebackends.connectors.edits.files import PROCESSED, FileEdits, without_paths
-from pyspark_savepoint.statebackends.connectors.edits.hybrid import HybridEdits
-from pyspark_savepoint.statebackends.connectors.edits.kafka import ConsumerEdits, DynamicKafkaEdits, KafkaEdits
-from pyspark_savepoint.statebackends.connectors.edits.kinesis import KinesisConsumerEdits, KinesisEdits
-from pyspark_savepoint.statebackends.connectors.edits.pulsar import PulsarEdits
-from pyspark_savepoint.statebackends.connectors.edits.sequence import SequenceEdits
-from pyspark_savepoint.statebackends.connectors.edits.splits import (
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
+from pyspark_savepoint.formats.connectors.payloads.edits import (
     Edited,
     Key,
-    Row,
     SplitEdits,
     Target,
     key_of,
     matching_splits,
     split_text,
 )
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    READER_STATE,
+    SOURCE_COORDINATOR,
+    SPLIT_ID,
+    SPLITS,
+    CoordinatorFrame,
+    Row,
+)
+from pyspark_savepoint.formats.connectors.registry import kinds_of, known_connectors
+from pyspark_savepoint.formats.connectors.sources.hybrid import NAME as HYBRID
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.finished import running_subtasks
+from pyspark_savepoint.statebackends.connectors.connector_states import (
+    SourceState,
+    list_states,
+    subtasks_of,
+    union_states,
+)
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-#: Edits of sources that are not part of a HybridSource.
-SPLIT_EDITORS: Mapping[str, SplitEdits] = {
-    "kafka": KafkaEdits(),
-    "kafka_consumer": ConsumerEdits(),
-    "dynamic_kafka": DynamicKafkaEdits(),
-    "number_sequence": SequenceEdits(),
-    "datagen": SequenceEdits(),
-    "file": FileEdits(),
-    "kinesis": KinesisEdits(),
-    "kinesis_consumer": KinesisConsumerEdits(),
-    "mysql_cdc": MySqlEdits(),
-    "cdc": PostgresEdits(),
-    "pulsar": PulsarEdits(),
-}
 #: How many splits a note names.
 MAX_LISTED = 5
-#: What must still be there to read records again: the connector does not fail where it is not.
-RETENTION_NOTES = {
-    "cdc": "PostgreSQL sends nothing older than confirmed_flush_lsn of the replication slot (pg_replication_slots), "
-    "which each completed checkpoint of the job may have moved",
-    "pulsar": "the broker deletes messages that were acknowledged, unless its namespace retains them",
-}
-HYBRID = "hybrid_"
 #: Columns of table splits besides those of a kind, and of several snapshots: rows of it may be given as they are.
 TABLE_COLUMNS = frozenset(
     {
@@ -83,10 +61,6 @@ TABLE_COLUMNS = frozenset(
         "snapshot",
     }
 )
-#: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
-EXTRA_COLUMNS = {"kafka_consumer": KAFKA_SPLITS.columns.names}
-#: Enumerators of new sources, which know no split yet.
-NEW_ENUMERATORS: Mapping[str, Any] = {"kafka": KafkaEnumerator(()), "number_sequence": ()}
 AT_LEAST_ONCE_WARNING = (
     "records are read again: their changes of keyed state, and what sinks have committed, are not undone"
 )
@@ -101,7 +75,7 @@ def with_offsets(
     to: str | None = None,
     by: int | None = None,
     clamp: bool = False,
-) -> Edited:
+) -> Edited[SourceState]:
     """Return the source with other positions: of some splits, or ``to`` a word or moved ``by`` a number of all.
 
     ``clamp``: what would be moved below 0 begins at 0. A number that is given for several splits is told.
@@ -135,7 +109,7 @@ def with_offsets(
     moved = {key: value for key, value in changed.items() if key in pending}
     with _Refusals(source):
         result = edits.with_pending(replace(source, splits=splits), moved)
-    also = RETENTION_NOTES.get(source.kind.name.removeprefix(HYBRID))
+    also = _connector(source).retention
     rewound = (AT_LEAST_ONCE_WARNING,) if also is None else (AT_LEAST_ONCE_WARNING, also)
     return Edited(result, (*_of_several(edits, offsets or {}, everything), *(rewound if back else ())))
 
@@ -156,7 +130,7 @@ def _some(keys: Sequence[Key]) -> str:
     return ", ".join([*names, *(["..."] if len(keys) > MAX_LISTED else [])])
 
 
-def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
+def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited[SourceState]:
     """Return the source with more splits, each given by the columns of its table."""
     edits = _edits(source)
     with _Refusals(source):
@@ -167,56 +141,61 @@ def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
 
 def new_source(stateless: OpenOperator, connector: str, version: int, rows: Sequence[Row]) -> OperatorState:
     """Return an operator without state as a source that continues at these splits; ``version`` is its enumerator's."""
-    if connector not in NEW_ENUMERATORS:
+    makers = {known.name: known for known in known_connectors() if known.new_enumerator is not None}
+    if connector not in makers:
         raise OptionError(
             "the state of a new source can be made of some connectors only",
             operator=stateless.operator.label,
-            expected=", ".join(NEW_ENUMERATORS),
+            expected=", ".join(makers),
             found=connector,
             remedy="have the job take a savepoint right after its first start, and change that: with_offsets",
         )
     (kind,), (enumerator,) = kinds_of(SPLITS, connector), kinds_of(SOURCE_COORDINATOR, connector)
-    nothing = NEW_ENUMERATORS[connector]
+    nothing = makers[connector].new_enumerator
     frame = CoordinatorFrame(enumerator.write(version, nothing))
-    return add_splits(SourceState(stateless, kind, (), enumerator, frame, nothing), rows).source.written()
+    return add_splits(
+        SourceState(subtasks_of(stateless), kind, (), enumerator, frame, nothing, stateless), rows
+    ).source.written()
 
 
-def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None) -> Edited:
+def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None) -> Edited[SourceState]:
     """Return the source without splits: never read again, or forgotten so that they may be found as new ones."""
     edits = _edits(source)
     with _Refusals(source):
         return edits.removed(source, [key_of(edits, key) for key in keys], forget)
 
 
-def without_rows(source: SourceState, rows: Sequence[Row]) -> Edited:
+def without_rows(source: SourceState, rows: Sequence[Row]) -> Edited[SourceState]:
     """Return the source without what rows of tables ``splits`` and ``source_coordinator`` show: nothing of it is kept.
 
     Where splits can be forgotten, they are: a source that still finds them reads them again.
     """
     columns = key_columns(source)
     keys = list(dict.fromkeys(tuple(row[name] for name in columns) for row in rows if row.get(columns[-1]) is not None))
-    paths = {row["path"] for row in rows if row.get(columns[-1]) is None and row.get("status") == PROCESSED}
-    if len(paths) < len({str(row) for row in rows if row.get(columns[-1]) is None}):
-        raise UnsupportedStateError(
-            "rows that name no split cannot be removed from the state of the source",
-            operator=source.label,
-            expected=f"rows with {', '.join(columns)}",
-            remedy="sources.start_over(uid) removes all its state, and it begins where the job's settings say",
-        )
-    edited = Edited(source)
-    if keys:
+    unnamed = [row for row in rows if row.get(columns[-1]) is None]
+    if unnamed:
         try:
-            edited = remove_splits(source, keys, forget=True)
-        except OptionError:
-            edited = remove_splits(source, keys, forget=None)
-    return Edited(without_paths(edited.source, paths) if paths else edited.source, edited.notes)
+            source = _edits(source).without_rows(source, unnamed)
+        except ValueError as error:
+            raise UnsupportedStateError(
+                str(error),
+                operator=source.label,
+                expected=f"rows with {', '.join(columns)}",
+                remedy="sources.start_over(uid) removes all its state, and it begins where the job's settings say",
+            ) from None
+    if not keys:
+        return Edited(source)
+    try:
+        return remove_splits(source, keys, forget=True)
+    except OptionError:
+        return remove_splits(source, keys, forget=None)
 
 
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
     """Return the operator with a source that starts where the job's settings say, as on a first start."""
     operator = opened.operator
     running_subtasks(operator)
-    if set(UNION_STATES) & list_states(operator):
+    if union_states().keys() & list_states(operator):
         raise UnsupportedStateError(
             "a consumer with union state starts by its settings only if its operator is not restored",
             operator=operator.label,
@@ -228,8 +207,9 @@ def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorSt
             source = SourceState.read(opened, connector)
         except UnsupportedStateError:
             source = None
-        if source is not None and isinstance(source.enumerator, KafkaEnumerator) and source.enumerator_version >= 2:
-            return replace(source, splits=(), enumerator=KafkaEnumerator((), False)).written()
+        fresh = None if source is None else _fresh(source)
+        if source is not None and fresh is not None:
+            return replace(source, splits=(), enumerator=fresh).written()
     return replace(with_elements(opened, READER_STATE, {}), coordinator_state=None)
 
 
@@ -301,15 +281,33 @@ def _numbers(value: Any) -> Iterator[int]:
 
 
 def _edits(source: SourceState) -> SplitEdits:
-    name = source.kind.name
-    inner = name.removeprefix(HYBRID)
-    if inner in SPLIT_EDITORS:
-        return SPLIT_EDITORS[name] if name == inner else HybridEdits(SPLIT_EDITORS[inner], kinds_of(SPLITS, inner)[0])
+    edits = _connector(source).edits
+    assert edits is not None
+    return edits
+
+
+def _connector(source: SourceState) -> Connector:
+    """Return the connector of a source whose splits can be changed."""
+    changeable = _changeable()
+    if source.kind.name in changeable:
+        return changeable[source.kind.name]
+    names = [name for name in changeable if not name.startswith(f"{HYBRID}_")]
     raise UnsupportedStateError(
-        f"splits of {name} can be read, but not changed",
+        f"splits of {source.kind.name} can be read, but not changed",
         operator=source.label,
-        expected=f"a source of {', '.join(SPLIT_EDITORS)}, or a hybrid source of one of them",
+        expected=f"a source of {', '.join(names)}, or a hybrid source of one of them",
     )
+
+
+def _changeable() -> dict[str, Connector]:
+    """Return the connectors whose splits can be changed, by the name of their kinds."""
+    return {known.name: known for known in reversed(known_connectors()) if known.edits is not None}
+
+
+def _fresh(source: SourceState) -> Any:
+    """Return the state of an enumerator of a first start, if the source needs one for it."""
+    known = _changeable().get(source.kind.name)
+    return None if known is None or known.edits is None else known.edits.fresh(source.enumerator_version)
 
 
 def _changing(edits: SplitEdits, row: Row) -> Callable[[Any], Any]:
@@ -326,7 +324,7 @@ def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, 
 
 def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
     """Raise ValueError for a column that no split has, which would have no effect."""
-    known = [*source.kind.columns.names, *EXTRA_COLUMNS.get(source.kind.name, ()), *sorted(TABLE_COLUMNS)]
+    known = [*source.kind.columns.names, *_connector(source).extra_columns, *sorted(TABLE_COLUMNS)]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name not in known:
             raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.payloads.edits import Edited, Key
+from pyspark_savepoint.formats.connectors.payloads.kind import Row
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -33,7 +35,6 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
     split_keys,
     with_offsets,
 )
-from pyspark_savepoint.statebackends.connectors.edits.splits import Edited, Key, Row
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.kept_states import refuse_checkpoint
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
@@ -131,7 +132,7 @@ class SplitsWrite:
             by_split[key] = row
         return by_split
 
-    def _edited(self, source: SourceState, rows: Mapping[Key, Row]) -> Edited:
+    def _edited(self, source: SourceState, rows: Mapping[Key, Row]) -> Edited[SourceState]:
         readers, known = split_keys(source)
         gone = [key for key in readers if key not in rows] if self.request.overwrite else []
         if gone and DROP_ALL not in self.request.drop:

@@ -65,7 +65,7 @@ def test_the_documented_connector_reads_a_sink_of_real_flink(corpus: Path, tmp_p
     ("source", "said"),
     [
         ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
-        ("KINDS = [3]", "3 is not a ConnectorKind"),
+        ("KINDS = [3]", "3 is neither a Connector nor a ConnectorKind"),
     ],
 )
 def test_a_package_that_cannot_be_loaded_is_named(corpus: Path, tmp_path: Path, source: str, said: str) -> None:

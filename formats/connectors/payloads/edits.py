@@ -1,68 +1,123 @@
-"""How splits are named and changed: what all kinds of sources have in common."""
+"""How splits of sources are named and changed: what all connectors have in common."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
+from pyspark_savepoint.formats.connectors.payloads.kind import ConnectorKind, CoordinatorFrame, Row
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.statebackends.connectors.connector_states import SourceState
 
 Key = tuple[Any, ...]
-#: New values of a split: columns of its table by name.
-Row = Mapping[str, Any]
 #: A position: a number, a word such as earliest, or columns of the table.
 Target = int | str | Row
 
 
 @dataclass(frozen=True)
-class Edited:
+class ReaderSplit:
+    """A split of a reader: its subtask, the version of its serializer, and its value."""
+
+    subtask: int
+    version: int | None
+    value: Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """State of a source of a known kind. Without ``coordinator`` its enumerator starts from scratch."""
+
+    subtasks: tuple[int, ...]
+    kind: ConnectorKind[Any]
+    splits: tuple[ReaderSplit, ...]
+    enumerator_kind: ConnectorKind[Any] | None
+    coordinator: CoordinatorFrame | None
+    enumerator: Any
+
+    @property
+    def enumerator_version(self) -> int:
+        """The version of the enumerator's state, which an edit keeps."""
+        assert self.coordinator is not None
+        return self.coordinator.payload.version or 0
+
+    def emptiest_subtask(self) -> int:
+        """Return the subtask with the fewest splits: at a restore any subtask may have a split."""
+        counts = dict.fromkeys(self.subtasks or (0,), 0)
+        for split in self.splits:
+            counts[split.subtask] += 1
+        return min(counts, key=lambda subtask: (counts[subtask], subtask))
+
+
+S = TypeVar("S", bound=Source)
+
+
+@dataclass(frozen=True)
+class Edited(Generic[S]):
     """A changed source, with warnings for the user."""
 
-    source: SourceState
+    source: S
     notes: tuple[str, ...] = ()
 
 
-class SplitEdits(Protocol):
-    """How the splits of one kind of source are named and changed."""
+class SplitEdits(ABC):
+    """How the splits of one kind of source are named and changed. A refusal is a ValueError that says why.
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Return the columns that name a split."""
+    ``key_columns`` are the columns that name a split.
+    """
 
+    key_columns: tuple[str, ...]
+
+    @abstractmethod
     def key(self, value: Any) -> Key:
         """Return what names a split, or a partition of the enumerator."""
 
+    @abstractmethod
     def target(self, target: Target) -> Row:
         """Return the columns that a position sets; raise ValueError if it cannot be one."""
 
+    @abstractmethod
     def positioned(self, row: Row) -> Row:
         """Return the columns of the kind's own table that a row of table offsets sets."""
 
+    @abstractmethod
     def moved(self, value: Any, by: int, clamp: bool) -> Any:
         """Return the split with its position moved by a number; raise ValueError if it has none, or would be below 0.
 
         ``clamp``: what would be below 0 is 0.
         """
 
+    @abstractmethod
     def changed(self, value: Any, row: Row) -> Any:
         """Return the split with other values of some columns; raise ValueError if it cannot have them."""
 
+    @abstractmethod
     def goes_back(self, before: Any, after: Any) -> bool:
         """Return whether records are read again."""
 
     def pending(self, enumerator: Any) -> Mapping[Key, Any]:
-        """Return the splits that the enumerator has not assigned."""
+        """Return the splits that the enumerator has not assigned; none by default."""
+        return {}
 
-    def with_pending(self, source: SourceState, changed: Mapping[Key, Any]) -> SourceState:
-        """Return the source with other splits in place of pending ones."""
+    def with_pending(self, source: S, changed: Mapping[Key, Any]) -> S:
+        """Return the source with other splits in place of pending ones; by default the enumerator has no positions."""
+        return source
 
-    def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
+    @abstractmethod
+    def added(self, source: S, rows: Sequence[Row]) -> S:
         """Return the source with more splits; raise ValueError if one is there, or would be read twice."""
 
-    def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
+    @abstractmethod
+    def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without splits."""
+
+    def fresh(self, version: int) -> Any:
+        """Return the state of an enumerator that starts as the job's settings say; None if it needs no state for it."""
+        return None
+
+    def without_rows(self, source: S, rows: Sequence[Row]) -> S:
+        """Return the source without what rows show that name no split; raise ValueError if there is no such thing."""
+        raise ValueError("rows that name no split cannot be removed from the state of the source")
 
 
 def matching_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> list[Key]:
@@ -119,9 +174,7 @@ def refuse_repeated(keys: Iterable[Key]) -> None:
         seen.add(key)
 
 
-def named_in_source(
-    edits: SplitEdits, source: SourceState, keys: Sequence[Key], pending: Mapping[Key, Any]
-) -> set[Key]:
+def named_in_source(edits: SplitEdits, source: Source, keys: Sequence[Key], pending: Mapping[Key, Any]) -> set[Key]:
     known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
     return {key for given in keys for key in matching_splits(edits, given, known)}
 
