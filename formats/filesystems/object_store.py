@@ -59,7 +59,7 @@ from pyspark_savepoint.formats.filesystems.store_answers import (
     is_passing,
 )
 from pyspark_savepoint.formats.filesystems.store_clients import Client, client_of
-from pyspark_savepoint.formats.filesystems.store_files import UPLOAD, UPLOADERS, ObjectFile, ObjectOutputFile
+from pyspark_savepoint.formats.filesystems.store_files import SINGLE, UPLOAD, UPLOADERS, ObjectFile, ObjectOutputFile
 from pyspark_savepoint.formats.io.local_files import too_large
 from pyspark_savepoint.formats.io.one_verb import failing
 from pyspark_savepoint.formats.io.snapshot_files import MAX_PUBLISHED, FileInfo, Opening, Published
@@ -255,13 +255,14 @@ class ObjectStore:
         """Create a file, which the store shows when it is closed."""
         return ObjectOutputFile(self, path)
 
-    def put_file(self, path: str, data: Any) -> None:
-        """Write a small file, whatever is there."""
+    def put_file(self, path: str, parts: Sequence[Any]) -> None:
+        """Write a file in one request, whatever is there."""
+        size, whole = sum(map(len, parts)), list(parts)
         try:
             self._ask(
                 path,
-                lambda client: client.put(path.lstrip("/"), data, mode="overwrite", use_multipart=False),
-                size=UPLOAD,
+                lambda client: client.put(path.lstrip("/"), whole, mode="overwrite", use_multipart=False),
+                size=UPLOAD if size <= UPLOAD else SINGLE,
             )
         except (SavepointError, FileNotFoundError) as error:
             refuse(error, self.uri + path)

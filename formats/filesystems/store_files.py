@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -17,7 +18,9 @@ from pyspark_savepoint.formats.filesystems.store_answers import (
     errors,
 )
 
-#: Files up to this size are uploaded in one request, which is repeated as a whole; larger ones in parts of it.
+#: Files up to this size are uploaded in one request, which is repeated as a whole.
+SINGLE = 16 << 20
+#: The size of the parts of larger ones, and how many of them are sent at a time: as much memory again.
 UPLOAD, UPLOADERS = 8 << 20, 3
 #: Schemes of stores without ranges that are counted from the end.
 NO_SUFFIXES = frozenset({"abfs", "abfss"})
@@ -37,8 +40,8 @@ class Store(Protocol):
         """Return the size of a file."""
         ...
 
-    def put_file(self, path: str, data: Any) -> None:
-        """Write a small file."""
+    def put_file(self, path: str, parts: Sequence[Any]) -> None:
+        """Write a file in one request."""
         ...
 
     def writer(self, path: str) -> Any:
@@ -121,27 +124,35 @@ class ObjectFile:
 
 
 class ObjectOutputFile:
-    """A new object: of a single request if it is small, else of parts; the store shows it when it is closed."""
+    """A new object: of one request if it is small, else of parts; the store shows it when it is closed.
+
+    Bytes of a small one wait in blocks that are sent as they are. When it turns out to be large, each block is released
+    as soon as it is handed over, so that an upload never takes more memory than its parts and one block.
+    """
 
     def __init__(self, store: Store, path: str) -> None:
         self.path = store.uri + path
         self.size = 0
         self._store, self._path = store, path
-        self._waiting: bytearray | None = bytearray()
+        self._waiting: deque[bytearray] | None = deque()
         self._writer: Any = None
 
     def write(self, buffer: Any) -> None:
         """Write all bytes of a buffer."""
         data = memoryview(buffer).cast("B")
         self.size += len(data)
-        if self._waiting is not None and self.size <= UPLOAD:
-            self._waiting += data
+        if self._waiting is not None and self.size <= SINGLE:
+            if self._waiting and len(self._waiting[-1]) + len(data) <= UPLOAD:
+                self._waiting[-1].extend(data)
+            else:
+                self._waiting.append(bytearray(data))
             return
         with self._failing():
             if self._waiting is not None:
                 self._writer = self._store.writer(self._path)
                 waiting, self._waiting = self._waiting, None
-                self._writer.write(waiting)
+                while waiting:
+                    self._writer.write(waiting.popleft())
             self._writer.write(data)
 
     def close(self) -> None:
@@ -149,7 +160,7 @@ class ObjectOutputFile:
         waiting, self._waiting = self._waiting, None
         writer, self._writer = self._writer, None
         if waiting is not None:
-            self._store.put_file(self._path, bytes(waiting))
+            self._store.put_file(self._path, waiting)
             return
         with self._failing():
             try:

@@ -51,8 +51,8 @@ def test_each_request_fails_once(measured: MeasuredStore, verb: str) -> None:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A savepoint with two files of 12 MB."""
-    return write_savepoint(tmp_path / "large", "long", 520_000, parallelism=2)
+    """A savepoint with a file of 18 MB."""
+    return write_savepoint(tmp_path / "large", "long", 390_000, parallelism=1)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -124,3 +124,20 @@ def test_a_copy_keeps_the_checksums_of_a_savepoint_that_has_them(measured: Measu
     name = next(name for name in measured.objects if name.startswith("out/again/") and "-copy-" in name)
     measured.objects[name] = os.urandom(len(measured.objects[name]))
     assert run(measured, "verify", "s3://bucket/out/again") != 0
+
+
+def test_a_file_of_up_to_16_mb_is_one_request_and_a_larger_one_parts(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Each with the checksum of its bytes, which the store compares."""
+    write_savepoint(tmp_path / "single", "long", 340_000, parallelism=1)
+    write_savepoint(tmp_path / "parts", "long", 390_000, parallelism=1)
+    sent = {}
+    for name in ("single", "parts"):
+        assert run(measured, "cp", str(tmp_path / name), f"s3://bucket/out/{name}") == 0
+        asked = zip(measured.requests, measured.headers[-len(measured.requests) :], strict=True)
+        sent[name] = [one for one in asked if "-copy-" in one[0].key and one[0].kind != "GET"]
+        expected = (tmp_path / name / "state-0").read_bytes()
+        assert [data for key, data in measured.objects.items() if f"{name}/" in key and "-copy-" in key] == [expected]
+        assert all(len(headers["x-amz-content-sha256"]) == 64 for _, headers in sent[name])
+    assert [one.kind for one, _ in sent["single"]] == ["PUT"]
+    assert 15 << 20 < sent["single"][0][0].taken <= 16 << 20
+    assert sorted(one.kind for one, _ in sent["parts"]) == ["BEGIN", "COMPLETE", "PART", "PART", "PART"]
