@@ -81,6 +81,7 @@ def _retried(
             again = options.chosen_newest or (bool(options.versions) and not planned)
             if not (again and isinstance(failure, SnapshotGoneError)):
                 raise failure from None
+            look_again()
             options = options.again()
     return options, run(options)
 

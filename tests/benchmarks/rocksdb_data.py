@@ -102,7 +102,6 @@ class IncrementalJob:
         """Take a checkpoint; files that an earlier one has are not written again."""
         folder = self.path / f"chk-{number}"
         folder.mkdir()
-        meta = _write_header(folder / "meta", self.kind, self._states)
         subtasks = {}
         for index, (owned, database, families) in enumerate(self._open):
             for family in families.values():
@@ -110,6 +109,7 @@ class IncrementalJob:
             taken = self._work / f"{index}-{number}"
             Checkpoint(database).create_checkpoint(str(taken))
             shared, private = taken_files(taken, self.path / "shared", folder, str(index))
+            meta = _write_header(folder / f"meta-{index}", self.kind, self._states)
             handle = IncrementalRemoteKeyedStateHandle(
                 number, "bench", owned, -1, meta, shared, private, f"handle-{index}-{number}"
             )

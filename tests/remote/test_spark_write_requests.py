@@ -56,10 +56,13 @@ def test_each_byte_goes_up_once(spark: Any, measured: MeasuredStore, by_key: boo
     assert kinds["LIST"] == 3, "what is there, whether the new files are, and what is left"
     after = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith(PREFIX)}
     assert after <= before
+    measured.requests.clear()
     read = spark.read.format("savepoint").option("storageOptions", f'{{"endpoint": "{measured.endpoint}"}}')
     assert (
         read.load("s3://bucket/out/new", uid="totals").selectExpr("sum(total)").first()[0] == 7 * ROWS * (ROWS - 1) // 2
     )
+    looks = [one.kind for one in measured.requests if one.key.endswith("_metadata")]
+    assert looks == ["GET", "GET"], "for the schema, and where the tasks are planned"
 
 
 def test_tasks_ask_whether_the_savepoint_is_the_one_before_without_its_bytes(

@@ -70,6 +70,7 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.engines.spark.reader import warn
         from pyspark_savepoint.engines.table_reads import table_of
         from pyspark_savepoint.formats.errors import OptionError, SavepointError
+        from pyspark_savepoint.formats.io.one_verb import one_verb
         from pyspark_savepoint.options.schema import spark_schema
 
         self._accept()
@@ -81,7 +82,8 @@ class SavepointDataSource(DataSource):
                     "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., "
                     "uid ..., key 'id')",
                 )
-            options, table = table_of(self.selected())
+            with one_verb():
+                options, table = table_of(self.selected())
             if not options.streamed:
                 self.parsed = options
             self.inferred = True
