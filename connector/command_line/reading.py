@@ -145,22 +145,34 @@ def show(arguments: Show, output: Output) -> int:
     table = (
         rows_table(arguments, output) if arguments.where is None else _chosen_rows(arguments, arguments.where, output)
     )
+    keys = dict[str, Any]()
     with read_to_the_end(not arguments.limit):
-        output.table(table.schema.names, _rows(table, output), True, arguments.limit, "--limit 0 shows all", lines=1)
-    return (
-        _report_absent_keys(arguments, output, table) if arguments.keys and isinstance(table, SnapshotTable) else DONE
-    )
+        rows = _rows(table, output, keys if arguments.keys else None)
+        count = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
+    if arguments.keys and isinstance(table, SnapshotTable):
+        is_all = "key" in table.schema.names and (not arguments.limit or count < arguments.limit)
+        return _report_absent_keys(arguments, output, table, [*keys.values()], is_all)
+    return DONE
 
 
-def _report_absent_keys(arguments: Show, output: Output, table: SnapshotTable) -> int:
-    """Tell the keys that have no row; with exit code 1 if none has."""
+def _report_absent_keys(
+    arguments: Show, output: Output, table: SnapshotTable, shown: Sequence[Any], is_all: bool
+) -> int:
+    """Tell the keys that have no row; with exit code 1 if none has.
+
+    ``shown``: keys of rows that were shown; ``is_all``: of all rows.
+    """
     from pyspark_savepoint.statebackends.rows.absent_keys import absent, named
 
     only = same_table(table).select("key")
     kind = only.schema.field("key").type
     texts = list(dict.fromkeys(arguments.keys or ()))
     keys = {text: key_of_text(text, kind) for text in texts}
-    left = {json.dumps(key) for key in absent([*keys.values()], kind, only.batches())}
+    missed = absent([*keys.values()], kind, shown)
+    if missed and not is_all:
+        read = (key for batch in only.batches() for key in batch.column("key").to_pylist())
+        missed = absent([*keys.values()], kind, read)
+    left = {json.dumps(key) for key in missed}
     gone = [text for text in texts if json.dumps(keys[text]) in left]
     if gone:
         quoted = pa.types.is_string(kind) and any(text[:1] == text[-1:] and text[:1] in "\"'" for text in gone)
@@ -262,10 +274,16 @@ def _changes(arguments: Changes, output: Output, start: int | str) -> SnapshotTa
     return table
 
 
-def _rows(table: LocalTable, output: Output) -> Iterator[Row]:
-    """Yield the rows as they are shown; a column of JSON is a value of JSON output, and else its text."""
+def _rows(table: LocalTable, output: Output, keys: dict[str, Any] | None = None) -> Iterator[Row]:
+    """Yield the rows as they are shown; a column of JSON is a value of JSON output, and else its text.
+
+    ``keys`` gets their keys.
+    """
     kinds = kinds_of(table.schema, parsed=output.as_json)
-    return (row_to_json(row, kinds) for row in table.rows())
+    for row in table.rows():
+        if keys is not None and "key" in row:
+            keys.setdefault(repr(row["key"]), row["key"])
+        yield row_to_json(row, kinds)
 
 
 def rows_table(arguments: Show | Export, output: Output) -> SnapshotTable:

@@ -45,7 +45,8 @@ def warn_of_absent_keys(plan: OperatorPlan, keys: Collection[Any]) -> None:
             except StateNotFoundError:
                 continue
             batches = (batch for partition in table.partitions(1) for batch in partition.batches())
-            left = absent(left, table.schema.field("key").type, batches)
+            found = (key for batch in batches for key in batch.column("key").to_pylist())
+            left = absent(left, table.schema.field("key").type, found)
         if left:
             warnings.warn(
                 f"{plan.label}: {len(left)} of {numbered(every, 'key')} {'has' if len(left) == 1 else 'have'} no "

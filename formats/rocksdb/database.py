@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Self
 
 import numpy as np
@@ -114,10 +114,13 @@ class Database:
         return source
 
     def reads(self, wanted: Iterable[tuple[FileMetaData, Opening]]) -> Iterator[Read]:
-        """Yield the reads of table files that are not open."""
+        """Yield the reads of table files that are not open; the others begin to fetch their blocks."""
         for info, opening in wanted:
-            if info.name not in self._open:
+            source = self._open.get(info.name)
+            if source is None:
                 yield self._location(info.name, self.path), opening
+            elif not opening.end:
+                source.expect(opening.start, opening.count)
 
     def first_reads(self, files: Iterable[FileMetaData], low: int, high: int) -> Iterator[Read]:
         """Yield what is read first of table files: their ends, or all of those whose key groups are all read."""
@@ -138,13 +141,7 @@ class Database:
                     source.close()
 
     def scan(self, wanted: Sequence[tuple[FileMetaData, Opening]]) -> None:
-        """Open table files in the background that will be read in this order, until the database is closed.
-
-        Files that are open begin to fetch what is read first.
-        """
-        for info, opening in wanted:
-            if info.name in self._open:
-                self._open[info.name].expect(opening.start, opening.count)
+        """Open table files in the background that will be read in this order, until the database is closed."""
         self._scans |= {info.name: opening for info, opening in wanted}
         self._ahead.enter_context(opened_ahead(self.reads(wanted), FEW_AHEAD))
 
@@ -300,12 +297,14 @@ class _Run:
 
 
 def blocks_at(file: SstFile, part: slice | Longs) -> Opening:
-    """Return how a table file is opened of which some blocks are read, in the order of the file."""
+    """Return how a table file is opened of which some blocks are read, in the order of the file, at the first."""
     offset, size = file.index.offset[part], file.index.size[part]
     if not len(offset):
         return end_of(file.info.size)
-    start = int(offset[0])
-    return Opening(start=start, count=min(int(offset[-1] + size[-1]) + TRAILER - start, FIRST_BLOCKS), whole=SMALL)
+    start, stop = int(offset[0]), offset + size + TRAILER
+    apart = np.flatnonzero(offset[1:] - stop[:-1] > SMALL)
+    last = int(stop[apart[0] if len(apart) else -1])
+    return Opening(start=start, count=min(last - start, FIRST_BLOCKS), whole=SMALL)
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
@@ -401,13 +400,13 @@ class FamilyReader:
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> DatabaseEntries | None:
         """Return the values of keys with some prefixes, sorted; None if there are none."""
-        with self._ahead_of(prefixes, self.runs):
-            return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
+        return self._resolve([run.read_prefixes(prefixes) for run in self.runs])
 
-    def _ahead_of(self, prefixes: KeyPrefixes, runs: Sequence[_Run]) -> AbstractContextManager[None]:
-        """Open the files of runs that may have keys with some prefixes in the background."""
-        wanted = ((file.info, blocks_at(file, blocks)) for run in runs for file, blocks in run.wanted(prefixes))
-        return opened_ahead(self.database.reads(wanted))
+    def reads(self, prefixes: KeyPrefixes, runs: Sequence[_Run] | None = None) -> Iterator[Read]:
+        """Yield what is read first of files that may have keys with some prefixes, by default those of all runs."""
+        used = self.runs if runs is None else runs
+        wanted = ((file.info, blocks_at(file, blocks)) for run in used for file, blocks in run.wanted(prefixes))
+        return self.database.reads(wanted)
 
     def runs_of_prefixes(self, prefixes: KeyPrefixes, known: Longs | None) -> list[DatabaseEntries]:
         """Return the versions of keys with some prefixes, in sorted runs.
@@ -417,7 +416,7 @@ class FamilyReader:
         runs = []
         newest_first = sorted(self.runs, key=lambda run: run.newest, reverse=True)
         # To wait for one file after the other takes longer than blocks of older ones that turn out not to be needed.
-        with self._ahead_of(prefixes, newest_first):
+        with opened_ahead(self.reads(prefixes, newest_first)):
             for run in newest_first:
                 wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
                 parts = run.read_prefixes(wanted) if len(wanted) else []

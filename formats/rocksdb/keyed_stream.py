@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import Read
+from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.keyed.keyed_block import (
     CANONICAL,
     KeyedBlock,
@@ -156,7 +156,8 @@ class RocksDBKeyedStream:
         small = np.flatnonzero(~np.isin(group, large))
         for low, high in together(sizes[small], block_bytes):
             some = prefixes[small[low:high]]
-            by_state = {state: family.read_prefixes(some) for state, family in families.items()}
+            with opened_ahead(read for family in families.values() for read in family.reads(some)):
+                by_state = {state: family.read_prefixes(some) for state, family in families.items()}
             present = {state: entries for state, entries in by_state.items() if entries is not None and len(entries)}
             if present:
                 yield self.block_of(list(present.items()), namespaced, complete=True)

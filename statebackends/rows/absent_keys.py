@@ -14,21 +14,21 @@ from pyspark_savepoint.statebackends.rows.json_values import from_json
 MAX_LISTED, MAX_KEY = 5, 60
 
 
-def absent(keys: Sequence[Any], kind: pa.DataType, batches: Iterable[pa.RecordBatch]) -> list[Any]:
-    """Return the keys that are in none of some batches.
+def absent(keys: Sequence[Any], kind: pa.DataType, found: Iterable[Any]) -> list[Any]:
+    """Return the keys that are not among those of some rows.
 
     Args:
         keys: The keys, as option ``keys`` takes them.
         kind: Their type.
-        batches: Rows with column ``key`` of this type.
+        found: The keys of the rows, of this type.
 
     Returns:
         Those that no row has, in their order.
 
     """
-    found = {repr(key) for batch in batches for key in batch.column("key").to_pylist()}
+    known = {repr(key) for key in found}
     values = pa.array([from_json(key, kind, "a key") for key in keys], kind).to_pylist()
-    return [key for key, value in zip(keys, values, strict=True) if repr(value) not in found]
+    return [key for key, value in zip(keys, values, strict=True) if repr(value) not in known]
 
 
 def named(keys: Sequence[Any]) -> str:
