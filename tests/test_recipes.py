@@ -93,4 +93,6 @@ def test_every_recipe_works(project: Path) -> None:
     run("-m", "ruff", "check", *python)
     run("-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", "--no-cache")
     of_recipes = dict.fromkeys(name + PARTS.get(name, "") for name in files if "/test_" in name)
-    run("-m", "pytest", "-q", "-p", "no:cacheprovider", *of_recipes, *OF_THE_PROJECT)
+    # The package of the copy consists of links, which an archive leaves out.
+    without = "--deselect=tests/test_imports.py::test_public_names_are_found_in_an_archive"
+    run("-m", "pytest", "-q", "-p", "no:cacheprovider", without, *of_recipes, *OF_THE_PROJECT)
