@@ -137,7 +137,20 @@ class JobRestore(Family[S, R, T]):
 
 
 def restore_check(restore: JobRestore[Any, Any, Any], **settings: Any) -> RestoreCheck:
-    """Return the verdicts of ``check_restore``, with what is assumed of the job, and what is not described."""
+    """Return the verdicts of ``check_restore``, with what is assumed of the job, and what is not described.
+
+    Args:
+        restore: A job, and the savepoint that it restores.
+        **settings: The arguments of :meth:`JobRestore.check_restore`.
+
+    Returns:
+        The verdicts.
+
+    Example::
+
+        restore_check(sp.job(graph), flink_version="2.3").undescribed
+
+    """
     from pyspark_savepoint.insight.restore import check_snapshot
 
     return check_snapshot(snapshot_of(restore._savepoint), restore._job, hasher=restore._hasher, **settings)
