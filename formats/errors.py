@@ -287,7 +287,7 @@ def type_name(value: object) -> str:
 LONGEST_COMPARED = 200
 
 
-def nearest(wanted: str, known: Iterable[str]) -> list[str]:
+def nearest(text: str, choices: Iterable[str]) -> list[str]:
     """Return at most three similar names, best first: equal except for case, contained, then by edit distance.
 
     Names of more than 200 characters are similar only by case, or if one contains the other.
@@ -295,16 +295,16 @@ def nearest(wanted: str, known: Iterable[str]) -> list[str]:
     >>> nearest("totl", ["total", "profile"]), nearest("Total" + "x" * 300, ["totaly", "TOTAL"])
     (['total'], ['TOTAL'])
     """
-    names = list(dict.fromkeys(known))
-    folded = wanted.casefold()
+    names = list(dict.fromkeys(choices))
+    folded = text.casefold()
     same = [name for name in names if name.casefold() == folded]
     part = [name for name in names if folded in name.casefold() or name.casefold() in folded]
-    short = [name for name in names if len(name) <= LONGEST_COMPARED] if len(wanted) <= LONGEST_COMPARED else []
-    close = difflib.get_close_matches(wanted, short, n=3, cutoff=0.5)
+    short = [name for name in names if len(name) <= LONGEST_COMPARED] if len(text) <= LONGEST_COMPARED else []
+    close = difflib.get_close_matches(text, short, n=3, cutoff=0.5)
     return list(dict.fromkeys(same + close + part))[:3]
 
 
-def did_you_mean(wanted: str, known: Iterable[str]) -> str:
+def did_you_mean(text: str, choices: Iterable[str]) -> str:
     """Return a sentence with the nearest names, or else with some of the known names.
 
     >>> did_you_mean("uidd", ["uid", "state"])
@@ -312,8 +312,8 @@ def did_you_mean(wanted: str, known: Iterable[str]) -> str:
     >>> did_you_mean("x", [])
     'there is none'
     """
-    names = list(dict.fromkeys(known))
-    close = nearest(wanted, names)
+    names = list(dict.fromkeys(choices))
+    close = nearest(text, names)
     if close:
         return "did you mean " + " or ".join(repr(name) for name in close) + "?"
     if not names:

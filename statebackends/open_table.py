@@ -95,12 +95,12 @@ def _explained(error: OperatorNotFoundError, request: TableRequest) -> OperatorN
     return error
 
 
-def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
+def _compared(request: TableRequest, comparison: ComparisonRequest) -> Table:
     """Return the differences of two snapshots."""
-    if wanted.states is None:
+    if comparison.states is None:
         from pyspark_savepoint.statebackends.merging.change_counts import ChangeCounts
 
-        before, after = wanted.sides
+        before, after = comparison.sides
         assert before is not None
         assert after is not None
         return ChangeCounts((before, after))
@@ -112,7 +112,7 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
     from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
     from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
-    tables = [None if side is None else _table(side) for side in wanted.sides]
+    tables = [None if side is None else _table(side) for side in comparison.sides]
     python = [table if isinstance(table, PythonTable) else None for table in tables]
     below = [outer.inner if isinstance(outer, PythonTable) else outer for outer in tables]
     keyed = [table if isinstance(table, KeyedTable) else None for table in below]
@@ -121,13 +121,13 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
     if any(isinstance(table, TimersTable) for table in below):
         return ChangedValues.of_timers((tables[0], tables[1]), request)
     if not any(python):
-        return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
+        return ChangedRows((keyed[0], keyed[1]), comparison.states, request)
     registered = [name for table in keyed if table is not None for name in table.spec.states]
-    states = [name for name in dict.fromkeys(registered) if job_name_of(name) in wanted.states]
+    states = [name for name in dict.fromkeys(registered) if job_name_of(name) in comparison.states]
     return PythonDifferences.of(ChangedRows((keyed[0], keyed[1]), states, request), python)
 
 
-def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
+def _feed(request: TableRequest, feed: FeedRequest) -> Table:
     """Return the changes of a table from version to version."""
     from pyspark_savepoint.statebackends.connectors.connector_table import ConnectorTable
     from pyspark_savepoint.statebackends.merging.change_feed import ChangeFeed
@@ -137,7 +137,7 @@ def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
         refuse_useless(request.table, request.given, path=request.path)
     tables: list[Table | None] = []
     missing: SavepointError | None = None
-    for version in wanted.versions:
+    for version in feed.versions:
         try:
             tables.append(None if version is None else _of_version(version))
         except (OperatorNotFoundError, StateNotFoundError) as error:
@@ -150,7 +150,7 @@ def _feed(request: TableRequest, wanted: FeedRequest) -> Table:
         raise missing
     first = next(table for table in tables if table is not None)
     keyed = not isinstance(first, OperatorTable | ConnectorTable)
-    return ChangeFeed.of(tables, wanted, request, keyed=keyed)
+    return ChangeFeed.of(tables, feed, request, keyed=keyed)
 
 
 def _of_version(version: FeedVersion) -> Table | None:

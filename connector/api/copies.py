@@ -54,7 +54,7 @@ def planned_copies(source: Snapshot, target: str, checkpoint_id: int | None = No
 
 def relocate_snapshot(
     source: Snapshot,
-    given: str,
+    written_path: str,
     target: str,
     old: str,
     new: str,
@@ -64,10 +64,10 @@ def relocate_snapshot(
 ) -> None:
     """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
 
-    ``given`` is the snapshot's path as the user wrote it. With ``dry_run`` all is checked, and nothing written.
+    ``written_path`` is the snapshot's path as the user wrote it. With ``dry_run`` all is checked, and nothing written.
     """
     staging = to_free_path(target, checkpoint_id)
     moved = with_prefix(source.operators, old, new)
-    operators = [referenced(source, operator, given) for operator in moved]
+    operators = [referenced(source, operator, written_path) for operator in moved]
     if not dry_run:
         publish(staging, lambda: like(source, operators), Relocation(f"{staging.token}-copy"))

@@ -211,7 +211,7 @@ class Evolutions(Face[R, T]):
         return table
 
 
-def expect_backfill_names(given: Mapping[str, object], evolution: Evolution) -> None:
+def expect_backfill_names(backfill: Mapping[str, object], evolution: Evolution) -> None:
     """Raise OptionError for a backfill under a name that nothing of the new query has, or that nothing is made of."""
     fields = [
         (change.new.node, one.backfill)
@@ -222,7 +222,7 @@ def expect_backfill_names(given: Mapping[str, object], evolution: Evolution) -> 
     ]
     names = dict.fromkeys(name for node, one in fields for name in (one, f"{node}.{one.rpartition('.')[2]}"))
     used = {name for one in evolution.histories.values() for name in history_row_names(one)}
-    for name in given:
+    for name in backfill:
         if name in names and name in evolution.given_rows:
             raise OptionError(
                 f"the name {name!r} is that of a value, and of a table or an operator of the new query",

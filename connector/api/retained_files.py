@@ -68,20 +68,20 @@ def retained_below(folder: str, options: Mapping[str, str]) -> Retained:
     return retained(reached(folder, options), lambda path: reached(path, options))
 
 
-def retained_rows(found: Retained) -> Iterable[dict[str, Any]]:
+def retained_rows(retained: Retained) -> Iterable[dict[str, Any]]:
     """Yield a row for each snapshot."""
-    return (_retained_row(one) for one in found.snapshots)
+    return (_retained_row(one) for one in retained.snapshots)
 
 
-def unneeded_rows(found: Retained) -> Iterable[dict[str, Any]]:
+def unneeded_rows(retained: Retained) -> Iterable[dict[str, Any]]:
     """Yield a row for each file that no snapshot needs."""
-    return (_unneeded_row(one) for one in found.unneeded)
+    return (_unneeded_row(one) for one in retained.unneeded)
 
 
-def uncertainty(found: Retained) -> str:
+def uncertainty(retained: Retained) -> str:
     """Return why it is not known which files none needs."""
-    more = f"; and {len(found.unknown) - MAX_LISTED} more" * (len(found.unknown) > MAX_LISTED)
-    return f"which files none needs is not known, and none is listed: {'; '.join(found.unknown[:MAX_LISTED])}{more}"
+    more = f"; and {len(retained.unknown) - MAX_LISTED} more" * (len(retained.unknown) > MAX_LISTED)
+    return f"which files none needs is not known, and none is listed: {'; '.join(retained.unknown[:MAX_LISTED])}{more}"
 
 
 def _retained_row(one: RetainedSnapshot) -> dict[str, Any]:

@@ -438,11 +438,11 @@ class Tables(Face[R, T]):
         return table
 
 
-def _expect_types(schema: pa.Schema, state: str, given: Mapping[str, str | TypeSerializer]) -> None:
+def _expect_types(schema: pa.Schema, state: str, types: Mapping[str, str | TypeSerializer]) -> None:
     from pyspark_savepoint.formats.serializers.notation.notation import parse_type
     from pyspark_savepoint.statebackends.processing.readers.reader_states import as_read
 
-    for column, kind in given.items():
+    for column, kind in types.items():
         wanted = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
         comment = (schema.field(column).metadata or {}).get(b"comment", b"").decode()
         _, _, actual = comment.partition(" ")

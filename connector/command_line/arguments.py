@@ -1268,9 +1268,9 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=WIDTH)
 
 
-def parse(given: Sequence[str]) -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse arguments; a path without a command is listed. Raise UsageError, which names the nearest command."""
-    words = list(given)
+    words = list(argv)
     first = words[0] if words else ""
     names = [command.name for command in COMMANDS]
     if first and not first.startswith("-") and first not in names:
@@ -1304,21 +1304,21 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _of_others(given: str) -> str:
+def _of_others(word: str) -> str:
     """Return which commands have an option that the given one does not have."""
-    name = given.partition("=")[0]
+    name = word.partition("=")[0]
     having = [one.name for one in COMMANDS if name in {each for known in one.arguments for each in known.names}]
     return f"{name} is an option of {', '.join(having)}; " if having and name.startswith("-") else ""
 
 
-def _similar(given: str, options: list[str]) -> list[str]:
+def _similar(misspelt: str, options: list[str]) -> list[str]:
     """Return options that may be meant. Dashes are like dashes: ``--fast`` is not like ``--as-of``.
 
     >>> _similar("--limt", ["--limit", "--list"]), _similar("--fast", ["--as-of", "--csv"])
     (['--limit'], [])
     """
-    word = given.lstrip("-")
-    if word == given or len(word) < 3:
+    word = misspelt.lstrip("-")
+    if word == misspelt or len(word) < 3:
         return []
     close = nearest(word, [name.lstrip("-") for name in options])
     alike = {name: SequenceMatcher(None, word, name).ratio() for name in close}
@@ -1343,20 +1343,20 @@ def _section(command: Command) -> Iterator[str]:
     yield "```\n"
 
 
-def _placeholder(known: Argument) -> str:
-    name = str(known.settings.get("metavar", known.names[0])).upper()
-    nargs = known.settings.get("nargs")
+def _placeholder(argument: Argument) -> str:
+    name = str(argument.settings.get("metavar", argument.names[0])).upper()
+    nargs = argument.settings.get("nargs")
     return f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name
 
 
-def _usage(known: Argument) -> str:
-    names = ", ".join(known.names)
+def _usage(argument: Argument) -> str:
+    names = ", ".join(argument.names)
     if not names.startswith("-"):
-        return str(known.settings.get("metavar", names))
-    value = known.settings.get("metavar")
+        return str(argument.settings.get("metavar", names))
+    value = argument.settings.get("metavar")
     value = " ".join(value) + " ..." if isinstance(value, tuple) else value
-    value = value or ", ".join(known.settings.get("choices", ()))
-    takes = value or ("" if "action" in known.settings else names.lstrip("-").upper())
+    value = value or ", ".join(argument.settings.get("choices", ()))
+    takes = value or ("" if "action" in argument.settings else names.lstrip("-").upper())
     return f"{names} {takes}".strip()
 
 

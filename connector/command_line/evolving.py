@@ -130,10 +130,10 @@ def decided(arguments: Evolve) -> Evolution:
     )
 
 
-def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
+def pairs(name: str, texts: Sequence[str]) -> dict[str, str]:
     """Return what an option gives as NEW=OLD, once for each name."""
     found: dict[str, str] = {}
-    for text in given:
+    for text in texts:
         one, sign, other = text.partition("=")
         if not sign or not one or not other:
             raise UsageError(f"{name} takes a name and what it is", expected="NAME=VALUE", found=text)

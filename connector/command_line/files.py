@@ -35,11 +35,11 @@ def located(arguments: Arguments, path: str) -> str:
     return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
 
 
-def job_at(given: str, arguments: Opens) -> Job:
+def job_at(name: str, arguments: Opens) -> Job:
     """Return the job of a JSON file, or the snapshot at the path."""
-    path = Path(given).expanduser()
+    path = Path(name).expanduser()
     if not path.is_file() or path.name == "_metadata":
-        return Snapshot.open(located(arguments, given), allow_outside=arguments.allow_outside)
+        return Snapshot.open(located(arguments, name), allow_outside=arguments.allow_outside)
     if path.stat().st_size > MAX_JOB_BYTES:
         raise OptionError(
             "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"

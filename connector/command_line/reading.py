@@ -68,13 +68,13 @@ def table_of(arguments: AtPath, output: Output, **options: Any) -> SnapshotTable
     return table
 
 
-def version_option(given: str) -> dict[str, str]:
+def version_option(text: str) -> dict[str, str]:
     """Return the option that chooses a version, which is an id, ``latest`` or a time.
 
     >>> version_option(" 42 ")
     {'versionAsOf': '42'}
     """
-    version = str(given).strip()
+    version = str(text).strip()
     return {"versionAsOf" if is_version(version) else "timestampAsOf": version}
 
 
@@ -431,12 +431,12 @@ def verify(arguments: Verify, output: Output) -> int:
 SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl", "csv": "csv"}
 
 
-def export_form(file: str | None, given: str | None) -> str:
+def export_form(file: str | None, requested: str | None) -> str:
     """Return the format of an export: that of ``--to``, which the ending of the file must not contradict, or its own.
 
     Args:
         file: The file, None for the default name.
-        given: The format that was given.
+        requested: The format that was given.
 
     Returns:
         The format; Parquet if neither says one.
@@ -453,20 +453,20 @@ def export_form(file: str | None, given: str | None) -> str:
     endings = {ending: form for ending, form in FORMATS.items() if form in SUFFIXES}
     ending = Path(file or "").suffix
     form = endings.get(ending.casefold())
-    if given is None and ending and form is None:
+    if requested is None and ending and form is None:
         raise UsageError(
             "the ending of the file does not say its format",
             expected=f"one of {', '.join(endings)}",
             found=file,
             remedy=f"name it so, or give the format: --format {', '.join(SUFFIXES)}",
         )
-    if given is not None and form is not None and form != given:
+    if requested is not None and form is not None and form != requested:
         raise UsageError(
-            f"--format {given} contradicts the ending of the file",
+            f"--format {requested} contradicts the ending of the file",
             found=file,
-            remedy=f"leave --format out for {form}, or name the file {Path(file or '').stem}.{SUFFIXES[given]}",
+            remedy=f"leave --format out for {form}, or name the file {Path(file or '').stem}.{SUFFIXES[requested]}",
         )
-    return given or form or "parquet"
+    return requested or form or "parquet"
 
 
 def export(arguments: Export, output: Output) -> int:

@@ -229,7 +229,7 @@ class TypedTexts(RowsOfFile):
         """Yield the number of the line and the values of each row."""
 
     @abstractmethod
-    def value(self, given: Any, kind: pa.DataType) -> Any:
+    def value(self, cell: Any, kind: pa.DataType) -> Any:
         """Return the JSON value of a column of a type."""
 
     def _see(self, seen: Seen, value: Any, line: int, name: str) -> None:
@@ -252,16 +252,16 @@ class TypedTexts(RowsOfFile):
         if rows:
             yield pa.RecordBatch.from_pylist(rows, self.schema)
 
-    def _converted(self, given: Any, column: pa.Field, line: int) -> Any:
+    def _converted(self, cell: Any, column: pa.Field, line: int) -> Any:
         try:
-            value = from_json(self.value(given, column.type), column.type, "the value")
+            value = from_json(self.value(cell, column.type), column.type, "the value")
             if isinstance(value, Decimal | list | dict):
                 pa.scalar(value, column.type)
         except (OptionError, ValueError, ArithmeticError, TypeError, pa.ArrowException) as error:
             raise ValueRangeError(
                 f"{self.path.name}, line {line}, column {column.name!r}: not a value of the column's type",
                 expected=str(column.type),
-                found=repr(given)[:200],
+                found=repr(cell)[:200],
                 remedy=f"correct the value, or name another type: --type {column.name}=...; {_why(error)}",
             ) from None
         return value
@@ -322,13 +322,13 @@ def _words(kind: pa.DataType) -> str:
     return {pa.bool_(): "a BOOLEAN", pa.int64(): "a LONG", pa.float64(): "a DOUBLE"}.get(kind, "a text")
 
 
-def _typed(given: pa.DataType | None, seen: Seen) -> pa.DataType:
+def _typed(arrow_type: pa.DataType | None, seen: Seen) -> pa.DataType:
     """Return the type of a column; a type that is given for the elements of lists is theirs."""
-    if given is None:
+    if arrow_type is None:
         kind = pa.null() if seen.kind is None else seen.kind
         return pa.list_(kind) if seen.lists else kind
-    is_container = pa.types.is_list(given) or pa.types.is_struct(given) or pa.types.is_map(given)
-    return pa.list_(given) if seen.lists and not is_container else given
+    is_container = pa.types.is_list(arrow_type) or pa.types.is_struct(arrow_type) or pa.types.is_map(arrow_type)
+    return pa.list_(arrow_type) if seen.lists and not is_container else arrow_type
 
 
 class JsonLines(TypedTexts):
@@ -354,9 +354,9 @@ class JsonLines(TypedTexts):
                     )
                 yield number, row
 
-    def value(self, given: Any, kind: pa.DataType) -> Any:
+    def value(self, cell: Any, kind: pa.DataType) -> Any:
         """Return the value, with numbers as they were written."""
-        return given
+        return cell
 
 
 def _why(error: Exception) -> str:
@@ -403,14 +403,14 @@ class CsvRows(TypedTexts):
                 remedy=UTF_8 if "invalid UTF8" in str(error) else "give each row as many columns as the header",
             ) from None
 
-    def value(self, given: Any, kind: pa.DataType) -> Any:
+    def value(self, cell: Any, kind: pa.DataType) -> Any:
         """Return a text of a column of texts as it is, any other as JSON where it is, else as it is."""
         types = pa.types
-        if given is None or types.is_string(kind) or types.is_binary(kind) or types.is_temporal(kind):
-            return given
+        if cell is None or types.is_string(kind) or types.is_binary(kind) or types.is_temporal(kind):
+            return cell
         if types.is_nested(kind) or types.is_boolean(kind):
-            return json.loads(given, parse_float=Decimal, object_pairs_hook=_once, parse_constant=str)
-        return given
+            return json.loads(cell, parse_float=Decimal, object_pairs_hook=_once, parse_constant=str)
+        return cell
 
     def _see(self, seen: Seen, value: Any, line: int, name: str) -> None:
         """Note a text. Whether all of a column are numbers is known at the end, so a text is no contradiction."""

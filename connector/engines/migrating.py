@@ -277,9 +277,9 @@ def migration_of(
     return Migration(source, knowledge, names_of(drop), names_of(as_is))
 
 
-def names_of(given: Iterable[str] | None) -> frozenset[str]:
+def names_of(states: Iterable[str] | None) -> frozenset[str]:
     """Return the names of an argument: of one state, or of several."""
-    names = [given] if isinstance(given, str) else list(given or ())
+    names = [states] if isinstance(states, str) else list(states or ())
     for name in names:
         if not isinstance(name, str):
             raise OptionError("states are named by texts", found=repr(name)[:200])

@@ -25,16 +25,16 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 
-def all_timers(held: Mapping[str, str], path: str) -> Iterator[Row]:
+def all_timers(options: Mapping[str, str], path: str) -> Iterator[Row]:
     """Yield a row per timer of any operator; one with a note for timers that cannot be read.
 
     Args:
-        held: The options that apply to all tables of the snapshot.
+        options: The options that apply to all tables of the snapshot.
         path: The snapshot.
 
     """
     services: dict[str, dict[str, Row]] = {}
-    for batch in batches_of(held, path, table="states")[1]:
+    for batch in batches_of(options, path, table="states")[1]:
         for row in batch.to_pylist():
             if row["table"] == TIMERS:
                 of_operator = services.setdefault(row["operator_uid_hash"], {})
@@ -44,12 +44,14 @@ def all_timers(held: Mapping[str, str], path: str) -> Iterator[Row]:
             # Keys and namespaces of services differ in type: each is read as a table of its own.
             texts = {"uidHash": uid_hash, "table": TIMERS}
             texts |= {"state": service} if len(of_operator) > 1 else {}
-            yield from ({**{name: row[name] for name in OPERATOR}, **timer} for timer in _of_service(held, path, texts))
+            yield from (
+                {**{name: row[name] for name in OPERATOR}, **timer} for timer in _of_service(options, path, texts)
+            )
 
 
-def _of_service(held: Mapping[str, str], path: str, texts: Mapping[str, str]) -> Iterator[Row]:
+def _of_service(options: Mapping[str, str], path: str, texts: Mapping[str, str]) -> Iterator[Row]:
     try:
-        schema, batches = batches_of(held, path, **texts)
+        schema, batches = batches_of(options, path, **texts)
         kinds = kinds_of(schema)
         for batch in batches:
             for timer in batch.to_pylist():

@@ -419,7 +419,7 @@ class Erasing:
             failed = [
                 states
                 for states in self._readable_together(rows, table)
-                if not reading(self.looked, location, partial(look, states, location, leaves), given=given)
+                if not reading(self.looked, location, partial(look, states, location, leaves), is_on=given)
             ]
             if failed:
                 reading(self.looked, location, partial(self._count_keys, keys, own, table))
@@ -544,7 +544,7 @@ class Erasing:
             mask = removed[0].mask(schema) if removed else None
             look_at_rows(self.looked, place, schema, batches, leaves, mask)
 
-        reading(self.looked, place, read, given=bool(removed) or "recordTypes" in texts)
+        reading(self.looked, place, read, is_on=bool(removed) or "recordTypes" in texts)
 
     # -- what is written --------------------------------------------------------------------------------------
 

@@ -36,12 +36,12 @@ SCHEMA = pa.schema(
 Row = dict[str, Any]
 
 
-def rows_of_keys(plan: SavepointPlan, held: Mapping[str, str], path: str, values: Sequence[Any]) -> Iterator[Row]:
+def rows_of_keys(plan: SavepointPlan, options: Mapping[str, str], path: str, values: Sequence[Any]) -> Iterator[Row]:
     """Yield a row per state of the keys in any operator: keys, windows and values as JSON.
 
     Args:
         plan: The operators.
-        held: The options that apply to all tables of the snapshot.
+        options: The options that apply to all tables of the snapshot.
         path: The snapshot.
         values: The keys.
 
@@ -49,7 +49,7 @@ def rows_of_keys(plan: SavepointPlan, held: Mapping[str, str], path: str, values
         OptionError: If no operator can have any of the keys.
 
     """
-    states = [row for batch in batches_of(held, path, table="states")[1] for row in batch.to_pylist()]
+    states = [row for batch in batches_of(options, path, table="states")[1] for row in batch.to_pylist()]
     types: dict[str, str] = {}
     fits = False
     for operator in map(with_states, plan.operators):
@@ -70,7 +70,7 @@ def rows_of_keys(plan: SavepointPlan, held: Mapping[str, str], path: str, values
             for together in by_type.values():
                 texts = {"uidHash": own, "table": table}
                 texts |= {"state": ",".join(together)} if len(by_type) > 1 else {}
-                yield from ({**named, "table": table, **row} for row in _of_table(keys, held, path, values, texts))
+                yield from ({**named, "table": table, **row} for row in _of_table(keys, options, path, values, texts))
     if not fits:
         raise OptionError(
             "no operator can have any of the keys",
@@ -82,16 +82,16 @@ def rows_of_keys(plan: SavepointPlan, held: Mapping[str, str], path: str, values
 
 
 def _of_table(
-    keys: KeysOfOperator, held: Mapping[str, str], path: str, values: Sequence[Any], texts: Mapping[str, str]
+    keys: KeysOfOperator, options: Mapping[str, str], path: str, values: Sequence[Any], texts: Mapping[str, str]
 ) -> Iterator[Row]:
     """Yield the states of the keys in a table; a row with a note if it cannot be read."""
     fitted = [fitting(value, kind) for kind in dict.fromkeys((keys.kind, keys.shown)) for value in values]
     wanted = json.dumps([to_json(value) for value in fitted if value is not NONE])
     try:
         try:
-            schema, batches = batches_of(held, path, **texts, **to_options({"keys": wanted}))
+            schema, batches = batches_of(options, path, **texts, **to_options({"keys": wanted}))
         except SavepointError:  # of a type that can be read and not written: all rows are read
-            schema, batches = batches_of(held, path, **texts)
+            schema, batches = batches_of(options, path, **texts)
         kinds = kinds_of(schema)
         for batch in batches:
             for row in batch.filter(keys.mask(batch)).to_pylist():

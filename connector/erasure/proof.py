@@ -38,7 +38,7 @@ def verified(
     report: ErasureReport,
     new: Erasing,
     old: Erasing | None,
-    given: tuple[Sequence[str], Mapping[str, Any]],
+    hashes: tuple[Sequence[str], Mapping[str, Any]],
     differences: Sequence[Row],
     others_removed: Iterable[str],
     conditions: Mapping[Elements, str | None],
@@ -50,7 +50,7 @@ def verified(
         report: What was written about it.
         new: The new savepoint, examined; ``old`` is the older one, of which only files were searched.
         old: The older snapshot; None if it is gone.
-        given: The salted hashes of the keys, and the conditions.
+        hashes: The salted hashes of the keys, and the conditions.
         differences: What ``diff`` counts now.
         others_removed: What is missing beside the keys.
         conditions: How the new savepoint differs from what conditions leave of the older one, as far as compared.
@@ -58,7 +58,7 @@ def verified(
 
     """
     uids = new.known_uids()
-    for one in _findings(report, new, old, given, differences, others_removed, conditions, accept):
+    for one in _findings(report, new, old, hashes, differences, others_removed, conditions, accept):
         yield {**one, "evidence": UID_HASH.sub(lambda match: uids.get(match[0], match[0]), one["evidence"])}
 
 
@@ -66,14 +66,14 @@ def _findings(
     report: ErasureReport,
     new: Erasing,
     old: Erasing | None,
-    given: tuple[Sequence[str], Mapping[str, Any]],
+    salted_hashes: tuple[Sequence[str], Mapping[str, Any]],
     differences: Sequence[Row],
     others_removed: Iterable[str],
     conditions: Mapping[Elements, str | None],
     accept: Collection[str],
 ) -> Iterator[Row]:
     content = report.content
-    hashes, where = given
+    hashes, where = salted_hashes
     if sorted(content["arguments"]["keys"]) != sorted(hashes):
         yield finding("keys", ERROR, "the keys, or the salt, are not those of the report")
     if content["arguments"]["where"] != where:

@@ -38,18 +38,18 @@ class Sought:
     columns: Mapping[str, Sequence[Any]] = field(repr=False)
 
     @classmethod
-    def of(cls, engine: Engine, given: object) -> Sought:
+    def of(cls, engine: Engine, source: object) -> Sought:
         """Return keys of a list, or of rows; raise OptionError for anything else, or none at all."""
-        if given is None:
+        if source is None:
             return cls({})
-        if isinstance(given, list | tuple | set | frozenset | range):
-            columns: dict[str, list[Any]] = {KEY: [_usual(value) for value in given]}
+        if isinstance(source, list | tuple | set | frozenset | range):
+            columns: dict[str, list[Any]] = {KEY: [_usual(value) for value in source]}
         else:
-            rows = engine.rows(given)
+            rows = engine.rows(source)
             if rows is None:
                 raise OptionError(
                     f"keys must be {engine.rows_are} or a list",
-                    found=type_name(given),
+                    found=type_name(source),
                     remedy="erase(keys=[1042]), or erase(keys=rows.select('key'))",
                 )
             collected = rows.collected()
@@ -61,7 +61,7 @@ class Sought:
 
     @classmethod
     def with_expressions(
-        cls, engine: Engine, given: object, by: Mapping[str, Any]
+        cls, engine: Engine, keys: object, by: Mapping[str, Any]
     ) -> tuple[Sought, dict[str, str | dict[str, str]]]:
         """Return keys with a column for each expression in ``by``, and ``by`` with the names of these columns."""
         named_columns: dict[str, str | dict[str, str]] = {}
@@ -79,16 +79,16 @@ class Sought:
             else:
                 named_columns[uid] = named(columns, uid)
         for name, expression in expressions.items():
-            rows = engine.rows(pa.table({KEY: list(given)}) if isinstance(given, list | tuple) else given)
-            given = None if rows is None else engine.with_column(rows, name, expression)
-            if given is None:
+            rows = engine.rows(pa.table({KEY: list(keys)}) if isinstance(keys, list | tuple) else keys)
+            keys = None if rows is None else engine.with_column(rows, name, expression)
+            if keys is None:
                 raise OptionError(
                     f"by has an {name!r} that is neither a name nor an expression on columns of the keys",
                     found=type_name(expression),
                     expected="the name of a column, an expression of pyarrow.compute or, with Spark, a column",
                     remedy="give keys as rows, and by={'UID': 'COLUMN'} or pyarrow.compute.field('id') + 1",
                 )
-        return cls.of(engine, given), named_columns
+        return cls.of(engine, keys), named_columns
 
     @property
     def values(self) -> list[Any]:

@@ -140,20 +140,20 @@ def unknown_place(row: Mapping[str, Any]) -> str:
     return ".".join(filter(None, (operator_of(row), row.get("state") or row["table"])))
 
 
-def exact(held: Mapping[str, str]) -> dict[str, str]:
+def exact(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options that read times of any size, which no key is compared with.
 
     >>> exact({"timestamps": "micros", "kryo": "5"})
     {'timestamps': 'raw', 'kryo': '5'}
     """
-    return {**held, "timestamps": "raw"}
+    return {**options, "timestamps": "raw"}
 
 
 def batches_of(
-    held: Mapping[str, str], path: str, columns: Sequence[str] = (), **texts: str
+    options: Mapping[str, str], path: str, columns: Sequence[str] = (), **texts: str
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the columns and batches of a table of a snapshot, or of some of its columns."""
-    table = open_table(SavepointReadOptions.parse({**inheriting(held, texts), "path": path}).request())
+    table = open_table(SavepointReadOptions.parse({**inheriting(options, texts), "path": path}).request())
     table = table.select(columns) if columns else table
     return table.schema, (batch for part in table.partitions(1) for batch in part.batches())
 
@@ -205,15 +205,15 @@ def look_at_rows(
         looked.search(batch, [name for name in schema.names if name not in OF_OPERATOR], place, leaves)
 
 
-def reading(looked: Looked, place: Place, read: Callable[[], None], *, given: bool = False) -> bool:
+def reading(looked: Looked, place: Place, read: Callable[[], None], *, is_on: bool = False) -> bool:
     """Read a table and return whether it could be read; one that cannot be is noted.
 
-    ``given``: conditions or types for it were given, so that errors of options are the caller's and are raised.
+    ``is_on``: conditions or types for it were given, so that errors of options are the caller's and are raised.
     """
     try:
         read()
     except SavepointError as error:
-        if given and isinstance(error, OptionError):
+        if is_on and isinstance(error, OptionError):
             raise
         looked.unread.append({**place, "why": str(error)})
         return False

@@ -121,10 +121,10 @@ def _numbers(history: Sequence[SnapshotInfo]) -> list[str]:
     ]
 
 
-def growth_section(to: Section, snapshots: Sequence[Surveys], asked: ReportRequest) -> None:
+def growth_section(to: Section, snapshots: Sequence[Surveys], request: ReportRequest) -> None:
     before: Snapshot | None = None
     history: list[tuple[SnapshotInfo, int, int | None, list[StateSize]]] = []
-    for info, other in zip(asked.history, snapshots, strict=True):
+    for info, other in zip(request.history, snapshots, strict=True):
         new = None if before is None else new_bytes(other.snapshot, before)
         history.append((info, sum(one.state_size for one in other.snapshot.operators), new, other.sizes))
         before = other.snapshot
@@ -133,7 +133,7 @@ def growth_section(to: Section, snapshots: Sequence[Surveys], asked: ReportReque
     )
     points: list[Row] = []
     rows: list[Sequence[Any]] = []
-    numbers = _numbers(asked.history)
+    numbers = _numbers(request.history)
     for at, (info, full, new, sizes) in zip(numbers, history, strict=True):
         of_state: dict[str, int] = {}
         for size in sizes:
@@ -176,7 +176,7 @@ def growth_section(to: Section, snapshots: Sequence[Surveys], asked: ReportReque
     columns = "checkpoint# | complete | all files# | new files# | entries# | bytes, serialized#"
     to.tables.append(table("Checkpoints, the newest last", columns, rows))
     first = {size.place: size for size in history[0][3]}
-    ends = [info.modified or 0 for info in (asked.history[0], asked.history[-1])]
+    ends = [info.modified or 0 for info in (request.history[0], request.history[-1])]
     days = (ends[1] - ends[0]) / DAY if all(map(is_a_time, ends)) and ends[1] - ends[0] >= LEAST_TIME else 0
     grown = []
     for size in history[-1][3]:
@@ -207,11 +207,11 @@ def growth_section(to: Section, snapshots: Sequence[Surveys], asked: ReportReque
     to.tables.append(table("Growth of states from the first checkpoint to the last", columns, grown))
 
 
-def changes_section(to: Section, snapshots: Sequence[Surveys], asked: ReportRequest) -> None:
+def changes_section(to: Section, snapshots: Sequence[Surveys], request: ReportRequest) -> None:
     kinds = (("added", "inserted"), ("changed", "updated"), ("removed", "deleted"))
     points, rows = [], []
     compared = snapshots[-MOST_COMPARED - 1 :]
-    numbers = _numbers(asked.history)[1 - len(compared) :]
+    numbers = _numbers(request.history)[1 - len(compared) :]
     for index, ((older, newer), at) in enumerate(zip(pairwise(compared), numbers, strict=True)):
         total = dict.fromkeys((kind for kind, _ in kinds), 0)
         for row in older.differences(newer):

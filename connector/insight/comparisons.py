@@ -88,11 +88,11 @@ class ComparedOperators:
 
     sides: tuple[OperatorInSnapshot, OperatorInSnapshot]
 
-    def expect_one(self, uid: str, known: Sequence[str]) -> None:
+    def expect_one(self, uid: str, names: Sequence[str]) -> None:
         """Raise OperatorNotFoundError unless one of the snapshots has the operator."""
         if not any(side.uid_hash for side in self.sides):
             raise OperatorNotFoundError(
-                "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, known)
+                "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, names)
             )
 
     def table(self, table: str | None, state: str | None) -> str:

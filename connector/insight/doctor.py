@@ -89,23 +89,23 @@ class Budgets:
     timer_age: float = _budget(365 * 86_400, "seconds", "how far a timer is behind the newest of its kind")
 
     @classmethod
-    def parse(cls, given: str | Mapping[str, str | float] | None) -> Self:
+    def parse(cls, budgets: str | Mapping[str, str | float] | None) -> Self:
         """Parse ``size=20GB,skew=4,ttl-age=30d``, or a mapping of these names."""
         known = {budget.name.replace("_", "-"): budget for budget in fields(cls)}
         values: dict[str, float] = {}
-        for name, value in _pairs(given):
+        for name, value in _pairs(budgets):
             if name not in known:
                 raise OptionError(f"there is no budget {name!r}", remedy=did_you_mean(name, known))
             if known[name].name in values:
-                raise OptionError(f"budget {name!r} is given twice", found=repr(given))
+                raise OptionError(f"budget {name!r} is given twice", found=repr(budgets))
             values[known[name].name] = UNITS[known[name].metadata["unit"]](name, value)
         return cls(**values)
 
 
-def _pairs(given: object) -> Iterator[tuple[str, str]]:
+def _pairs(budgets: object) -> Iterator[tuple[str, str]]:
     """Yield names and values of budgets, which a text or a mapping has."""
-    if isinstance(given, Mapping):
-        for name, value in given.items():
+    if isinstance(budgets, Mapping):
+        for name, value in budgets.items():
             if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise OptionError(
                     "budgets are texts or numbers by their names",
@@ -113,15 +113,15 @@ def _pairs(given: object) -> Iterator[tuple[str, str]]:
                     found=f"{name!r}: {value!r}",
                 )
             yield name.replace("_", "-"), str(value)
-    elif isinstance(given, str):
-        for part in given.split(","):
+    elif isinstance(budgets, str):
+        for part in budgets.split(","):
             name, _, text = (piece.strip() for piece in part.partition("="))
             if not name:
-                raise OptionError("a budget has no name", expected="such as size=20GB,skew=4", found=repr(given))
+                raise OptionError("a budget has no name", expected="such as size=20GB,skew=4", found=repr(budgets))
             yield name, text
-    elif given is not None:
+    elif budgets is not None:
         raise OptionError(
-            "budgets are a text or a mapping", expected="such as 'size=20GB,skew=4'", found=type_name(given)
+            "budgets are a text or a mapping", expected="such as 'size=20GB,skew=4'", found=type_name(budgets)
         )
 
 

@@ -57,7 +57,7 @@ def history_of(snapshot: Snapshot, folder: str, options: Mapping[str, str], last
     return history[-last:]
 
 
-def page_of(savepoint: Examined, asked: ReportRequest) -> str:
+def page_of(savepoint: Examined, request: ReportRequest) -> str:
     """Return the page about a snapshot.
 
     Raises:
@@ -65,12 +65,12 @@ def page_of(savepoint: Examined, asked: ReportRequest) -> str:
 
     """
     charts.needed()
-    surveys = Surveys(savepoint, asked.show_keys)
-    past = [surveys.at(info.path) for info in asked.history[:-1]]
-    older = None if asked.since is None else Surveys(asked.since, asked.show_keys)
+    surveys = Surveys(savepoint, request.show_keys)
+    past = [surveys.at(info.path) for info in request.history[:-1]]
+    older = None if request.since is None else Surveys(request.since, request.show_keys)
     planned: list[tuple[str, str, Callable[[Section], None]]] = [
-        ("what", "What it is", lambda to: _what(to, surveys, asked)),
-        ("findings", "Findings", lambda to: _findings(to, surveys, older, asked)),
+        ("what", "What it is", lambda to: _what(to, surveys, request)),
+        ("findings", "Findings", lambda to: _findings(to, surveys, older, request)),
         ("sizes", "Operators and states", lambda to: sizes_section(to, surveys)),
         ("skew", "Key groups and subtasks", lambda to: skew_section(to, surveys)),
         ("heaviest", "Heaviest keys", lambda to: heaviest_section(to, surveys)),
@@ -79,10 +79,10 @@ def page_of(savepoint: Examined, asked: ReportRequest) -> str:
         ("sources", "Sources", lambda to: sources_section(to, surveys, past[-1] if past else older)),
         ("types", "Types", lambda to: _types(to, surveys)),
     ]
-    if len(asked.history) > 1:
-        planned.append(("growth", "Growth over checkpoints", lambda to: growth_section(to, [*past, surveys], asked)))
-        planned.append(("changes", "Changes per checkpoint", lambda to: changes_section(to, [*past, surveys], asked)))
-    job, flink = asked.job, asked.flink
+    if len(request.history) > 1:
+        planned.append(("growth", "Growth over checkpoints", lambda to: growth_section(to, [*past, surveys], request)))
+        planned.append(("changes", "Changes per checkpoint", lambda to: changes_section(to, [*past, surveys], request)))
+    job, flink = request.job, request.flink
     if older is not None:
         planned.append(("since", "What differs from the older snapshot", lambda to: since_section(to, surveys, older)))
     if job is not None:
@@ -91,7 +91,7 @@ def page_of(savepoint: Examined, asked: ReportRequest) -> str:
         )
     if flink is not None:
         planned.append(("migration", f"Migration to Flink {flink}", lambda to: migration_section(to, surveys, flink)))
-    evolved = evolved_of(savepoint, surveys, asked.evolution)
+    evolved = evolved_of(savepoint, surveys, request.evolution)
     if evolved is not None:
         title = "What became of the old query's state" if evolved.after else "What becomes of it under the new query"
         planned.append(("evolution", title, lambda to: evolution_section(to, evolved)))
@@ -107,7 +107,7 @@ def page_of(savepoint: Examined, asked: ReportRequest) -> str:
     return html(surveys.path or "", sections)
 
 
-def _what(to: Section, surveys: Surveys, asked: ReportRequest) -> None:
+def _what(to: Section, surveys: Surveys, request: ReportRequest) -> None:
     snapshot = surveys.snapshot
     with_state = sum(one.state_size > 0 for one in snapshot.operators)
     filled = sum(size.entries > 0 for size in surveys.sizes)
@@ -126,17 +126,17 @@ def _what(to: Section, surveys: Surveys, asked: ReportRequest) -> None:
     to.notes += [f"{hole}See {code('Operators and states')}." for hole in filter(None, [damage_note(surveys)])]
     _files(to, snapshot)
     to.facts.append(("in flight", _in_flight(snapshot)))
-    if len(asked.history) > 1:
-        first, last = asked.history[0], asked.history[-1]
+    if len(request.history) > 1:
+        first, last = request.history[0], request.history[-1]
         oldest = f"the oldest is {first.checkpoint_id}, {moment(first.modified or 0)}"
-        snapshots = numbered(len(asked.history), "snapshot")
+        snapshots = numbered(len(request.history), "snapshot")
         to.facts.append(("folder", f"{snapshots}, checkpoints {first.checkpoint_id} to {last.checkpoint_id}; {oldest}"))
     if not is_a_time(taken):
         to.notes.append(
             f"The snapshot was not taken at {moment(taken)}: its files were unpacked or copied without their times. "
             "Ages, rates, and how far timers are away, are wrong by as much."
         )
-    if asked.job is None and asked.flink is None:
+    if request.job is None and request.flink is None:
         to.hints.append(
             f"{code('--job JOB')} and {code('--flink RELEASE')} say whether a job, or another release, restores it."
         )
@@ -272,8 +272,8 @@ def _backends(snapshot: Snapshot) -> list[str]:
     return list(backends)
 
 
-def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: ReportRequest) -> None:
-    findings = examined(surveys, asked.budgets, older, asked.job)
+def _findings(to: Section, surveys: Surveys, older: Surveys | None, request: ReportRequest) -> None:
+    findings = examined(surveys, request.budgets, older, request.job)
     counts = [(severity, sum(one.severity is severity for one in findings)) for severity in Severity]
     counted = ", ".join(numbered(number, severity.value) for severity, number in counts)
     by, changes = code("pyspark-savepoint doctor"), code("--budget")
@@ -285,7 +285,7 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, asked: Repor
         to.short = f"{counted}; the first is {findings[0].check}{subject and f' of {subject}'}"
         columns = "severity | check | operator | state | what was found | what to do"
         to.tables.append(table("Findings, the worst first", columns, rows, choices=0))
-    to.tables.append(table("Limits", "limit | is | of", list(_limits(asked.budgets)), folded=True))
+    to.tables.append(table("Limits", "limit | is | of", list(_limits(request.budgets)), folded=True))
 
 
 def _limits(budgets: Budgets) -> Iterator[tuple[str, str, str]]:

@@ -35,7 +35,7 @@ _NESTED = ("array", "map", "struct", "decimal")
 MAX_DEPTH = 64
 
 
-def arrow_columns(given: object) -> pa.Schema:
+def arrow_columns(columns: object) -> pa.Schema:
     """Return the columns that a user gives as text, or as a schema of Arrow, or raise OptionError for anything else.
 
     >>> arrow_columns("key int not null, timers array<bigint>")
@@ -43,15 +43,15 @@ def arrow_columns(given: object) -> pa.Schema:
     timers: list<item: int64>
       child 0, item: int64
     """
-    if isinstance(given, pa.Schema) and len(given):
-        return given
-    if not isinstance(given, str) or not given.strip():
+    if isinstance(columns, pa.Schema) and len(columns):
+        return columns
+    if not isinstance(columns, str) or not columns.strip():
         raise OptionError(
             "a schema for the rows that the function yields is missing",
-            found=repr(given) if isinstance(given, str) else type_name(given),
+            found=repr(columns) if isinstance(columns, str) else type_name(columns),
             remedy="name the columns with their types: 'key int, value string'; or give a pyarrow.Schema",
         )
-    words = _Words(given)
+    words = _Words(columns)
     fields = list(words.fields(None, 0))
     return pa.schema(fields)
 
@@ -145,11 +145,11 @@ class _Words:
         if not self.skip(token):
             raise self.unexpected(repr(token), self.peek())
 
-    def unexpected(self, expected: str, found: str | None) -> OptionError:
+    def unexpected(self, expected: str, token: str | None) -> OptionError:
         """Return the error about a token that cannot be here."""
         return OptionError(
             "the schema cannot be read",
             expected=expected,
-            found=f"{'the end' if found is None else repr(found)} in {self.text!r:.200}",
+            found=f"{'the end' if token is None else repr(token)} in {self.text!r:.200}",
             remedy="name the columns with their types: 'key int, value string'",
         )

@@ -121,7 +121,7 @@ def table_of(options: type) -> str:
 
 def collect(
     options: type,
-    given: Mapping[str, str],
+    source: Mapping[str, str],
     conflicts: Callable[[Mapping[str, Any]], list[str]],
     complete: bool = True,
 ) -> dict[str, Any]:
@@ -129,8 +129,8 @@ def collect(
 
     ``complete``: required options must be there.
     """
-    spelt = {key.lower(): key for key in given}
-    texts = _without_catalog({key.lower(): value for key, value in given.items()})
+    spelt = {key.lower(): key for key in source}
+    texts = _without_catalog({key.lower(): value for key, value in source.items()})
     problems = list(_take_paths(texts))
     known = {name.lower(): (name, option) for name, option in named(options)}
     problems += [_unknown(spelt.get(key, key), options) for key in texts if key not in known]
@@ -165,24 +165,24 @@ def listed(names: list[str]) -> str:
     return " and ".join(f"'{name}'" for name in names)
 
 
-def _without_catalog(given: dict[str, str]) -> dict[str, str]:
+def _without_catalog(texts: dict[str, str]) -> dict[str, str]:
     """Remove the catalog's properties, which CREATE TABLE adds along with each option as ``option.NAME``."""
-    if "provider" not in given:
-        return given
-    return {key: value for key, value in given.items() if key == "path" or f"option.{key}" in given}
+    if "provider" not in texts:
+        return texts
+    return {key: value for key, value in texts.items() if key == "path" or f"option.{key}" in texts}
 
 
-def _take_paths(given: dict[str, str]) -> Iterator[str]:
+def _take_paths(texts: dict[str, str]) -> Iterator[str]:
     """Replace option ``paths``, the JSON list of ``load([a, b])``, by ``path``. Yield an error for several."""
-    if "paths" not in given:
+    if "paths" not in texts:
         return
-    written = given.pop("paths")
+    written = texts.pop("paths")
     try:
         paths = parse_json(written)
     except (ValueError, RecursionError):
         paths = None
-    if isinstance(paths, list) and len(paths) == 1 and isinstance(paths[0], str) and "path" not in given:
-        given["path"] = paths[0]
+    if isinstance(paths, list) and len(paths) == 1 and isinstance(paths[0], str) and "path" not in texts:
+        texts["path"] = paths[0]
         return
     yield f"load() takes one path, not {written}: load each snapshot by itself, and union the tables"
 

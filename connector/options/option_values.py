@@ -30,15 +30,15 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
     return {option_name(name): option_text(name, value) for name, value in values.items() if value is not None}
 
 
-def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def inheriting(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the options of one table, with those that a Savepoint has for all of its tables.
 
     >>> inheriting({"raw": "profile", "timestamps": "raw"}, {"timestamps": "micros"})
     {'raw': 'profile', 'timestamps': 'micros', 'inherited': 'raw'}
     """
-    names = {name.casefold() for name in given}
-    taken = {name: text for name, text in held.items() if name.casefold() not in names}
-    return {**taken, **given, **({"inherited": ",".join(taken)} if taken else {})}
+    names = {name.casefold() for name in own}
+    taken = {name: text for name, text in inherited.items() if name.casefold() not in names}
+    return {**taken, **own, **({"inherited": ",".join(taken)} if taken else {})}
 
 
 def feed_options(start: int | datetime | str, end: int | datetime | str, mode: str) -> dict[str, Any]:

@@ -709,20 +709,20 @@ def _conflicts_of_stream(values: Mapping[str, Any]) -> list[str]:
     return problems + _conflicts_of_changes(values, given)
 
 
-def _conflicts_of_both(given: list[str], values: Mapping[str, Any]) -> list[str]:
+def _conflicts_of_both(names: list[str], values: Mapping[str, Any]) -> list[str]:
     problems = []
-    operators = [name for name in given if name in ("uid", "uidHash", "operatorName", "node")]
+    operators = [name for name in names if name in ("uid", "uidHash", "operatorName", "node")]
     if len(operators) > 1:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
     if (values.get("node") is None) != (values.get("execution_plan") is None):
         problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
-    if "streamGraphHasher" in given and "executionPlan" not in given:
+    if "streamGraphHasher" in names and "executionPlan" not in names:
         problems.append("option 'streamGraphHasher' is for operators that 'node' and 'executionPlan' name")
     return problems
 
 
-def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: list[str]) -> list[str]:
-    mine = [name for name in given if name in FEED[1:]]
+def _conflicts_of_feed(values: Mapping[str, Any], names: list[str], versions: list[str]) -> list[str]:
+    mine = [name for name in names if name in FEED[1:]]
     if not values.get("read_change_feed"):
         if not mine:
             return []
@@ -730,7 +730,7 @@ def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: li
         stream = "; a stream has no end" if ends else "; so does a stream (readStream)"
         verb = "s {} are" if len(mine) > 1 else " {} is"
         missing = f"option{verb.format(listed(mine))} for changes: 'readChangeFeed' = true reads them{stream}"
-        return [missing, *_conflicts_of_changes(values, given)]
+        return [missing, *_conflicts_of_changes(values, names)]
     problems = []
     if versions:
         problems.append(f"option {listed(versions)} chooses one snapshot, 'readChangeFeed' the changes between several")
@@ -741,13 +741,13 @@ def _conflicts_of_feed(values: Mapping[str, Any], given: list[str], versions: li
         )
     if values.get("starting_version") == LATEST:
         problems.append("'startingVersion' = 'latest' is for streams: it is what changes after the newest version")
-    return problems + _conflicts_of_changes(values, given)
+    return problems + _conflicts_of_changes(values, names)
 
 
-def _conflicts_of_changes(values: Mapping[str, Any], given: list[str]) -> list[str]:
+def _conflicts_of_changes(values: Mapping[str, Any], names: list[str]) -> list[str]:
     problems = []
     for end in ("starting", "ending"):
-        both = [name for name in given if name in FEED and name.startswith(end)]
+        both = [name for name in names if name in FEED and name.startswith(end)]
         if len(both) > 1:
             problems.append(f"options {listed(both)} each choose a version: give one of them")
     if values.get("include_state_window"):

@@ -47,20 +47,20 @@ def texts_in(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(text for text in _ACCEPTED if any(text in value for value in options.values())))
 
 
-def serializers_text(given: Given | str) -> str:
+def serializers_text(serializers: Given | str) -> str:
     """Return the text of serializers.
 
     Raise OptionError for what cannot be serializers, UserFunctionError for what cannot be pickled.
     """
-    if isinstance(given, str):
-        return given
-    GivenSerializers(given, None)
+    if isinstance(serializers, str):
+        return serializers
+    GivenSerializers(serializers, None)
     try:
-        data = base64.b64encode(cloudpickle.dumps(given)).decode("ascii")
+        data = base64.b64encode(cloudpickle.dumps(serializers)).decode("ascii")
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise UserFunctionError(
             "a serializer cannot be pickled, so it cannot be sent to the tasks",
-            function=f"{given!r:.200}",
+            function=f"{serializers!r:.200}",
             found=str(error)[:200],
             remedy="make it a dataclass of plain values",
         ) from None

@@ -92,12 +92,12 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 # -- schemas of users ---------------------------------------------------------------------------------------
 
 
-def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
+def choose_columns(table: pa.Schema, requested: StructType) -> list[str]:
     """Return the names of the table's columns that a user's schema selects, in its order. Types must match."""
-    columns = _columns(table, wanted.names)
+    columns = _columns(table, requested.names)
     known = {field.name: field.dataType for field in spark_schema(table)}
     problems = []
-    for column, field in zip(columns, wanted, strict=True):
+    for column, field in zip(columns, requested, strict=True):
         if column is None:
             problems.append(f"there is no column {field.name!r}: {did_you_mean(field.name, known)}")
         else:
@@ -128,30 +128,30 @@ def _columns(table: pa.Schema, names: Sequence[str]) -> list[str | None]:
     return [column(name) for name in names]
 
 
-def differences(path: str, table: DataType, wanted: DataType) -> Iterator[str]:
+def differences(path: str, table: DataType, expected: DataType) -> Iterator[str]:
     """Yield a sentence for each position at which two types differ."""
-    if isinstance(table, StructType) and isinstance(wanted, StructType):
-        yield from _field_differences(path, table, wanted)
-    elif isinstance(table, ArrayType) and isinstance(wanted, ArrayType):
-        yield from _not_null(path, "elements", wanted.containsNull)
-        yield from differences(f"{path}[]", table.elementType, wanted.elementType)
-    elif isinstance(table, MapType) and isinstance(wanted, MapType):
-        yield from _not_null(path, "values", wanted.valueContainsNull)
-        yield from differences(f"{path}.key", table.keyType, wanted.keyType)
-        yield from differences(f"{path}.value", table.valueType, wanted.valueType)
-    elif table != wanted:
-        yield f"{path}: the table has {table.simpleString()}, the schema says {wanted.simpleString()}"
+    if isinstance(table, StructType) and isinstance(expected, StructType):
+        yield from _field_differences(path, table, expected)
+    elif isinstance(table, ArrayType) and isinstance(expected, ArrayType):
+        yield from _not_null(path, "elements", expected.containsNull)
+        yield from differences(f"{path}[]", table.elementType, expected.elementType)
+    elif isinstance(table, MapType) and isinstance(expected, MapType):
+        yield from _not_null(path, "values", expected.valueContainsNull)
+        yield from differences(f"{path}.key", table.keyType, expected.keyType)
+        yield from differences(f"{path}.value", table.valueType, expected.valueType)
+    elif table != expected:
+        yield f"{path}: the table has {table.simpleString()}, the schema says {expected.simpleString()}"
 
 
-def _field_differences(path: str, table: StructType, wanted: StructType) -> Iterator[str]:
-    known, given = {field.name: field.dataType for field in table}, frozenset(wanted.names)
+def _field_differences(path: str, table: StructType, expected: StructType) -> Iterator[str]:
+    known, given = {field.name: field.dataType for field in table}, frozenset(expected.names)
     missing = [name for name in table.names if name not in given]
-    unknown = [name for name in wanted.names if name not in known]
+    unknown = [name for name in expected.names if name not in known]
     yield from (f"{path}: no field {name!r} in the table: {did_you_mean(name, table.names)}" for name in unknown)
     yield from (f"{path}: field {name!r} ({known[name].simpleString()}) is not in the schema" for name in missing)
-    if not missing and not unknown and table.names != wanted.names:
+    if not missing and not unknown and table.names != expected.names:
         yield f"{path}: the fields are {', '.join(table.names)}, in this order"
-    for field in wanted:
+    for field in expected:
         if field.name in known:
             yield from _not_null(path, f"field {field.name!r}", field.nullable)
             yield from differences(f"{path}.{field.name}", known[field.name], field.dataType)

@@ -217,7 +217,7 @@ def with_numbers(plan: OperatorPlan, spec: WriteSpec) -> OperatorPlan:
     return plan
 
 
-def _differs(option: str, plan: OperatorPlan, expected: int, found: object) -> OptionError:
+def _differs(option: str, plan: OperatorPlan, expected: int, value: object) -> OptionError:
     remedy = "leave the option out: a job restores the savepoint at any parallelism"
     if option == "maxParallelism":
         remedy = (
@@ -228,7 +228,7 @@ def _differs(option: str, plan: OperatorPlan, expected: int, found: object) -> O
         f"option '{option}' differs from that of the operator, which has other state",
         operator=plan.label,
         expected=expected,
-        found=found,
+        found=value,
         remedy=remedy,
     )
 

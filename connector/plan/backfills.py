@@ -221,17 +221,17 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
     return BackfillInput({uid: tuple(found) for uid, found in tables.items()}, lookups, history)
 
 
-def _together(wanted: Sequence[RequiredField]) -> list[list[RequiredField]]:
+def _together(fields: Sequence[RequiredField]) -> list[list[RequiredField]]:
     """Return fields that one table gives: of one operator all that are found by the key, others by themselves."""
     found: dict[object, list[RequiredField]] = {}
-    for place, one in enumerate(wanted):
+    for place, one in enumerate(fields):
         found.setdefault(one.operator.new_uid if one.of_key else place, []).append(one)
     return list(found.values())
 
 
-def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[RequiredField]) -> KeyedTable:
+def _keyed_table(name: str, place: str, rows: Rows, fields: Sequence[RequiredField]) -> KeyedTable:
     """Return a table whose rows are distributed by the key of NEW."""
-    first, names = wanted[0], rows.schema.names
+    first, names = fields[0], rows.schema.names
     assert first.operator.new is not None
     key = first.operator.new.key
     windowed = first.operator.new.namespace != VOID_NAMESPACE
@@ -243,8 +243,8 @@ def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[RequiredFie
         finding += [pair for pair in others if pair[0].name in names and pair[0].name != name]
     _expect_columns(name, finding, names)
     columns, values, kinds = [], [], []
-    for one in wanted:
-        shares = sum(1 for other in wanted if other.state is one.state) > 1
+    for one in fields:
+        shares = sum(1 for other in fields if other.state is one.state) > 1
         known = [column.name for column, _ in finding]
         value = _part_column(name, names, one.field) if shares else _value_column(name, names, known)
         assert one.state.new is not None
@@ -253,7 +253,7 @@ def _keyed_table(name: str, place: str, rows: Rows, wanted: Sequence[RequiredFie
         values.append((one.state.new.name, own_name(name, one.field)))
     of_rows = [Column(column.name, replace(column.kind, nullable=True)) for column, _ in finding]
     shape = StateShape(place, "list", Layout.ROW_LIST, "", (*of_rows, *kinds))
-    once = any(one.state.new is None or one.state.new.layout not in VIEWS for one in wanted)
+    once = any(one.state.new is None or one.state.new.layout not in VIEWS for one in fields)
     by = tuple((column.name, source) for column, source in finding)
     table = GivenTable(name, shape, by, tuple(values), once, known=first.of_key)
     own = tuple(column for column, _ in finding)
@@ -277,12 +277,12 @@ def _expect_columns(name: str, finding: Sequence[tuple[Column, Expression]], nam
     )
 
 
-def _lookup(name: str, own: str, table: pa.Table, wanted: RequiredField, *, shares: bool) -> Lookup:
+def _lookup(name: str, own: str, table: pa.Table, required: RequiredField, *, shares: bool) -> Lookup:
     """Return a table whose rows are found by columns of the rows of a state, which need not have its key."""
-    columns = _finding(wanted)
+    columns = _finding(required)
     finding = [column.name for column, _ in columns]
     names = table.column_names
-    value = _part_column(name, names, wanted.field) if shares else _value_column(name, names, finding)
+    value = _part_column(name, names, required.field) if shares else _value_column(name, names, finding)
     by = [(column, place) for column, place in columns if column.name in names and column.name != value]
     if not by:
         _expect_columns(name, columns, ())
@@ -292,15 +292,15 @@ def _lookup(name: str, own: str, table: pa.Table, wanted: RequiredField, *, shar
         )
         for column, _ in by
     }
-    kind = replace(wanted.field.kind, nullable=True)
+    kind = replace(required.field.kind, nullable=True)
     given = pa.table({**arrays, own: exactly(table.column(value).combine_chunks(), kind, name)})
     _expect_once(name, given, [column.name for column, _ in by])
     return Lookup(given, tuple((column.name, place) for column, place in by))
 
 
-def _finding(wanted: RequiredField) -> list[tuple[Column, Expression]]:
+def _finding(required: RequiredField) -> list[tuple[Column, Expression]]:
     """Return the columns that find a value of a row: its other ones."""
-    state = wanted.state
+    state = required.state
     assert state.new is not None
     return [
         (column, one.source)

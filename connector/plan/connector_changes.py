@@ -148,10 +148,10 @@ def positions_of(plan: OperatorPlan, connector: str | None) -> dict[Any, Row]:
     return split_rows(source_of(plan, connector))
 
 
-def rows_of_table(engine: Engine, given: object, plan: OperatorPlan) -> list[Any]:
+def rows_of_table(engine: Engine, source: object, plan: OperatorPlan) -> list[Any]:
     """Return a list of rows, or the rows of a table; where a table has columns of operators, those of this one."""
-    if isinstance(given, Collection) and engine.rows(given) is None:
-        wrong = next((row for row in given if not isinstance(row, Mapping)), None)
+    if isinstance(source, Collection) and engine.rows(source) is None:
+        wrong = next((row for row in source if not isinstance(row, Mapping)), None)
         if wrong is not None:
             raise OptionError(
                 "splits are given as rows, and offsets as rows or by split",
@@ -159,8 +159,8 @@ def rows_of_table(engine: Engine, given: object, plan: OperatorPlan) -> list[Any
                 expected='such as {("orders", 3): 1200}, or [{"topic": "orders", "partition": 3, "offset": 1200}]',
                 found=type_name(wrong),
             )
-        return list(given)
-    rows = expect_rows(engine, given, plan, "splits").collected()
+        return list(source)
+    rows = expect_rows(engine, source, plan, "splits").collected()
     own = plan.identifier.operator_id.hex
     return [row for row in rows if row.get("operator_uid_hash", own) in (own, None)]
 

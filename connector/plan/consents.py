@@ -85,12 +85,12 @@ class KeysStay:
             remedy=("" if self._has_elements else UPDATE) + "with_state(..., replace=True) drops them",
         )
 
-    def _counts(self, plan: OperatorPlan, given: Sequence[StateInput]) -> tuple[int, int]:
+    def _counts(self, plan: OperatorPlan, states: Sequence[StateInput]) -> tuple[int, int]:
         """Return how many keys, windows or elements would go, and how many there are, as far as any would go."""
         if self.old.kind == OPERATOR:
-            return self._of_operator(plan, given)
+            return self._of_operator(plan, states)
         places = self._places(plan)
-        gone = self._count(places.without(all_rows([_places_of(plan, one) for one in given]), PLACE))
+        gone = self._count(places.without(all_rows([_places_of(plan, one) for one in states]), PLACE))
         return gone, self._count(places) if gone else 0
 
     @property
@@ -106,7 +106,7 @@ class KeysStay:
             return "entry", "entries"
         return ("window",) if self.old.kind == KEYED and is_namespaced(self.old.meta) else ("key",)
 
-    def _of_operator(self, plan: OperatorPlan, given: Sequence[StateInput]) -> tuple[int, int]:
+    def _of_operator(self, plan: OperatorPlan, states: Sequence[StateInput]) -> tuple[int, int]:
         """Return how many keys of broadcast state, or elements of another state, would go, and how many there are."""
         base = plan.base
         assert base is not None
@@ -115,9 +115,9 @@ class KeysStay:
         read = self.engine.read(options | {"table": OPERATOR_STATE, "state": self.old.origin})
         try:
             if self._has_elements:
-                before, now = self._count(read), sum(self._count(one.rows) for one in given)
+                before, now = self._count(read), sum(self._count(one.rows) for one in states)
                 return max(before - now, 0), before
-            tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, *(one.rows for one in given))]
+            tables = [gathered(self.engine, rows.select(KEY)) for rows in (read, *(one.rows for one in states))]
         except (CorruptStateError, UndecodableStateError) as error:
             error.facts["remedy"] = "with_state(..., replace=True) replaces the state without reading it"
             raise
@@ -136,11 +136,11 @@ class KeysStay:
         return sum(row["count"] for row in rows.mapped(Counted(), COUNT).collected())
 
 
-def _places_of(plan: OperatorPlan, given: StateInput) -> Rows:
+def _places_of(plan: OperatorPlan, state: StateInput) -> Rows:
     """Return the places of rows, with a value or without."""
-    assert isinstance(given.descriptor, KeyedDescriptor)
-    rows = DescribedRows(given.descriptor, given.rows.schema, plan.max_parallelism, plan.label)
-    return given.rows.mapped(PlacedRows(rows, (0,), 0), ORDERED_PLACES).select(PLACE)
+    assert isinstance(state.descriptor, KeyedDescriptor)
+    rows = DescribedRows(state.descriptor, state.rows.schema, plan.max_parallelism, plan.label)
+    return state.rows.mapped(PlacedRows(rows, (0,), 0), ORDERED_PLACES).select(PLACE)
 
 
 def with_consent(

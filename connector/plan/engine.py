@@ -95,9 +95,9 @@ class SessionLookup:
         """The beginning of the error about a row whose window is no session."""
         return f"with_state: {self.state} of {self.label} has no session of the window "
 
-    def remedy(self, given: bool) -> str:
-        """Return the end of that error; ``given``: the row names its state window."""
-        return "Write the session there first" + ("." if given else f", or give column {STATE_WINDOW}.")
+    def remedy(self, has_window: bool) -> str:
+        """Return the end of that error; ``has_window``: the row names its state window."""
+        return "Write the session there first" + ("." if has_window else f", or give column {STATE_WINDOW}.")
 
     @property
     def other(self) -> str:
@@ -161,7 +161,7 @@ class Engine(Protocol):
     def writers(self) -> int:
         """The number of operators that are written at a time."""
 
-    def rows(self, given: object) -> Rows | None:
+    def rows(self, source: object) -> Rows | None:
         """Return rows that a user gave, or those of this engine as they are; None if they are none of it."""
 
     def of_arrow(self, table: pa.Table) -> Rows:
@@ -222,13 +222,13 @@ class Engine(Protocol):
     def summed(self, table: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         """Return, as a user's table, what a function makes of all batches of a user's table in one process."""
 
-    def function_schema(self, given: object) -> pa.Schema:
+    def function_schema(self, columns: object) -> pa.Schema:
         """Return the columns that a user gives for the rows of a function."""
 
-    def numbered(self, function: BatchFunction, count: int, given: object) -> Any:
+    def numbered(self, function: BatchFunction, count: int, columns: object) -> Any:
         """Return, as a user's table, what tasks yield that each get one of ``count`` numbers, in a batch of one row.
 
-        ``given`` are the columns as the user gave them; each task runs a copy of the function.
+        ``columns`` are the columns as the user gave them; each task runs a copy of the function.
         """
 
     def with_state_windows(self, rows: Any, lookup: SessionLookup) -> Rows:
@@ -310,8 +310,8 @@ class Engine(Protocol):
     def made(self, rows: Any, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> Rows:
         """Return what a task makes of each part; ``layout`` says how they are distributed by key."""
 
-    def yielded(self, rows: Any, task: PartTask, given: object) -> Any:
-        """Return, as a user's table, what a task makes of each part; ``given`` are the columns as a user gave them."""
+    def yielded(self, rows: Any, task: PartTask, columns: object) -> Any:
+        """Return, as a user's table, what a task makes of each part; a user gave ``columns``."""
 
     def explaining(self) -> AbstractContextManager[None]:
         """Explain errors that come from how the engine is installed."""

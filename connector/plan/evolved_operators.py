@@ -491,7 +491,7 @@ class EvolvedSavepoint:
         return min(values, default=None)
 
     def _made(
-        self, plan: OperatorPlan, change: OperatorChange, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]
+        self, plan: OperatorPlan, change: OperatorChange, sources: Mapping[str, tuple[OperatorPlan, OperatorChange]]
     ) -> OperatorPlan:
         """Return an operator with the states that are made of rows which other operators have emitted."""
         assert change.new is not None
@@ -505,7 +505,7 @@ class EvolvedSavepoint:
                 continue
             if one.old_name is not None:
                 plan = _without(with_states(plan), one.old_name)
-            made, planned = states.emitted(one, self._emitting(one.emitted_by, known), empty)
+            made, planned = states.emitted(one, self._emitting(one.emitted_by, sources), empty)
             plan = plan.with_input(made, planned, replaces=True)
             empty = []
         if self._is_whole(change) or (change.old is None and plan.states is not None and not plan.states):
@@ -554,16 +554,16 @@ class EvolvedSavepoint:
         """Return what was given for an operator, by state and name."""
         return {(state, name): lookup for (of, state, name), lookup in self.given.lookups.items() if of == uid}
 
-    def _emitting(self, uid: str, known: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
+    def _emitting(self, uid: str, sources: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
         """Return the rows of an operator of NEW, from which follows what it has emitted."""
         emission = self.emissions.get(uid)
-        if emission is None or uid not in known:
+        if emission is None or uid not in sources:
             raise UnsupportedStateError(
                 "what an operator has emitted by now cannot be computed from its state",
                 operator=uid,
                 remedy="give the rows of the operator behind it in backfill=, or let its state begin empty",
             )
-        operator, _ = known[uid]
+        operator, _ = sources[uid]
         operator = with_states(operator)
         found = next((state for state in operator.of_kind(KEYED) if state.name == emission.state.name), None)
         if found is not None and found.from_input >= 0:

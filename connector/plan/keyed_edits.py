@@ -289,21 +289,21 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: Rows | None) -> Operat
     return plan
 
 
-def _regrouped_input(plan: OperatorPlan, given: StateInput) -> StateInput:
+def _regrouped_input(plan: OperatorPlan, state: StateInput) -> StateInput:
     """Return a table in the new key groups: rows get theirs when they are encoded, entries have those of before."""
-    if given.spec.table != ENTRIES_TABLE:
-        return given
-    descriptor = given.descriptor
+    if state.spec.table != ENTRIES_TABLE:
+        return state
+    descriptor = state.descriptor
     assert isinstance(descriptor, KeyedDescriptor)
     same = RemapStateIds(descriptor, tuple(range(len(descriptor.states))), with_keys=True)
-    entries = given.rows.mapped(same, KEYED_ENTRIES)
+    entries = state.rows.mapped(same, KEYED_ENTRIES)
     if plan.key_hashes is not None:
         rows = _regrouped(plan, entries).select(*ENTRIES.names)
     else:
         _check_hash(plan, descriptor.key_serializer)
         options = exact_options(decode_options(plan))
         rows = entries.mapped(RegroupByKey(descriptor.key_serializer, plan.max_parallelism, options), ENTRIES)
-    return replace(given, rows=rows, bases=(), rest=None)
+    return replace(state, rows=rows, bases=(), rest=None)
 
 
 def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
@@ -480,12 +480,12 @@ def can_merge(plan: OperatorPlan) -> bool:
     return True
 
 
-def _key_columns(plan: OperatorPlan, given: pa.Schema) -> tuple[str, ...]:
+def _key_columns(plan: OperatorPlan, schema: pa.Schema) -> tuple[str, ...]:
     """Return the key columns of a table of keys; those of keys as bytes have a name of their own."""
     assert plan.key_serializer is not None
-    if given.names == [SERIALIZED_KEY]:
+    if schema.names == [SERIALIZED_KEY]:
         return (SERIALIZED_KEY,)
-    return key_columns(plan.key_serializer, given, plan.label)
+    return key_columns(plan.key_serializer, schema, plan.label)
 
 
 def _deleted(plan: OperatorPlan, keys: Rows) -> Rows:
@@ -620,7 +620,7 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
 
 
 def _described(
-    given: KeyedDescriptor, header: KeyedBackendHeader, states: list[PlannedState], number: int
+    descriptor: KeyedDescriptor, header: KeyedBackendHeader, states: list[PlannedState], number: int
 ) -> KeyedDescriptor | None:
     """Return the descriptor of the states of a table that are written, under their names in the header.
 
@@ -628,12 +628,12 @@ def _described(
     """
     names = {state.origin: (place, state.name) for place, state in enumerate(states) if number in state.inputs}
     written = []
-    for state in (state for state in given.states if state.name in names):
+    for state in (state for state in descriptor.states if state.name in names):
         place, name = names[state.name]
         meta = header.states[place]
         if (meta.state_type, unwrap(meta.value_serializer)) != (state.kind.value, state.serializer):
             return None
-        if (meta.namespace_serializer, header.key_serializer) != (state.namespace, given.key_serializer):
+        if (meta.namespace_serializer, header.key_serializer) != (state.namespace, descriptor.key_serializer):
             return None
         written.append(replace(state, name=name))
-    return replace(given, states=tuple(written))
+    return replace(descriptor, states=tuple(written))

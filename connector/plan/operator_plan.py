@@ -371,14 +371,14 @@ def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:
     return replace(state, meta=replace(state.meta, name=name))
 
 
-def expect_rows(engine: Engine, given: object, plan: OperatorPlan, what: str = "state") -> Rows:
+def expect_rows(engine: Engine, source: object, plan: OperatorPlan, what: str = "state") -> Rows:
     """Return rows that a user gave; raise OptionError unless they are of the engine."""
-    rows = engine.rows(given)
+    rows = engine.rows(source)
     if rows is None:
         raise OptionError(
             f"{what} must be given as {engine.rows_are}",
             operator=plan.label,
-            found=type_name(given),
+            found=type_name(source),
             remedy=engine.make_rows,
         )
     return rows

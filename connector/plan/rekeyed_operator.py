@@ -280,7 +280,7 @@ class _Moves:
     def _named(self, kind: pa.DataType) -> TypeSerializer:
         spec = self.spec
         return default_serializer(
-            kind, OLD, spec.restoring_flink, spec.types, inference_of(spec), given=spec.serializers
+            kind, OLD, spec.restoring_flink, spec.types, inference_of(spec), serializers=spec.serializers
         )
 
     def _known(self) -> TypeSerializer | None:

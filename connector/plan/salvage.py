@@ -28,22 +28,22 @@ def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
     return found
 
 
-def losses_of(found: list[tuple[OperatorPlan, Damage]]) -> pa.Table:
+def losses_of(damages: list[tuple[OperatorPlan, Damage]]) -> pa.Table:
     """Return the table of all losses."""
-    rows = [row for _, damage in found for row in damage.rows]
+    rows = [row for _, damage in damages for row in damage.rows]
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in SCHEMA]
     return pa.table(columns, SCHEMA)
 
 
-def salvaged(plan: SavepointPlan, found: list[tuple[OperatorPlan, Damage]]) -> SavepointPlan:
+def salvaged(plan: SavepointPlan, damages: list[tuple[OperatorPlan, Damage]]) -> SavepointPlan:
     """Return the plan without what is lost; raise OptionError if nothing is."""
-    if not any(damage.rows for _, damage in found):
+    if not any(damage.rows for _, damage in damages):
         raise OptionError(
             "nothing is damaged: there is nothing to salvage",
             expected="a snapshot of which inspect.verify() reports errors",
             remedy="write(path) copies it as it is",
         )
-    damaged = {operator.identifier: damage for operator, damage in found if damage.rows}
+    damaged = {operator.identifier: damage for operator, damage in damages if damage.rows}
     operators = Operators(
         _undamaged(operator, damaged[operator.identifier]) if operator.identifier in damaged else operator
         for operator in plan.operators

@@ -36,7 +36,7 @@ def add_states(
     engine: Engine,
     plan: OperatorPlan,
     names: str | Sequence[str],
-    given: object,
+    source: object,
     options: Mapping[str, Any],
     *,
     updates: bool = False,
@@ -48,8 +48,8 @@ def add_states(
     if isinstance(names, str):
         if updates:
             expect_updatable(plan := with_states(plan), [names], options)
-        return add_state(engine, plan, names, given, options, updates=updates)
-    plan, rows = with_states(plan), expect_rows(engine, given, plan)
+        return add_state(engine, plan, names, source, options, updates=updates)
+    plan, rows = with_states(plan), expect_rows(engine, source, plan)
     listed = _expect_names(names, plan.label)
     if updates:
         expect_updatable(plan, listed, options)

@@ -67,10 +67,10 @@ OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
 
 
 def add_table(
-    engine: Engine, plan: OperatorPlan, given: object, table: str, options: Mapping[str, Any]
+    engine: Engine, plan: OperatorPlan, source: object, table: str, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
-    rows = expect_rows(engine, given, plan)
+    rows = expect_rows(engine, source, plan)
     plan = with_states(plan)
     spec = parsed_spec(engine, plan, table, to_options(options))
     _refuse_python_types(plan, spec)
@@ -104,10 +104,10 @@ def _with_sessions(engine: Engine, plan: OperatorPlan, table: SessionTable, spec
 
 
 def add_operator_state(
-    engine: Engine, plan: OperatorPlan, kind: str, name: str, given: object, options: Mapping[str, Any]
+    engine: Engine, plan: OperatorPlan, kind: str, name: str, source: object, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
-    rows = expect_rows(engine, given, plan)
+    rows = expect_rows(engine, source, plan)
     plan = with_states(plan)
     expect_name(name, plan.label)
     texts = to_options(options)
@@ -178,7 +178,7 @@ def add_state(
     engine: Engine,
     plan: OperatorPlan,
     name: str,
-    given: object,
+    source: object,
     options: Mapping[str, Any],
     *,
     updates: bool = False,
@@ -190,7 +190,7 @@ def add_state(
     """
     texts = to_options(options)
     refuse_own(texts, ("state",))
-    rows = expect_rows(engine, given, plan)
+    rows = expect_rows(engine, source, plan)
     plan = with_states(plan)
     existing = [state for state in plan.called(name) if state.name == name and state.kind != TIMERS]
     if not existing:
@@ -341,31 +341,31 @@ def parsed_spec(
     return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)
 
 
-def _by_existing_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
+def _by_existing_name(spec: WriteSpec, names: set[str], existing: str) -> WriteSpec:
     """Return types, kinds and times to live with the column's new name in place of the state's or column's old one."""
 
-    def renamed(given: Mapping[str, str]) -> dict[str, str]:
+    def renamed(values: Mapping[str, str]) -> dict[str, str]:
         by_path = {}
-        for path, text in given.items():
+        for path, text in values.items():
             head, dot, rest = path.partition(".")
-            by_path[known + dot + rest if head in names else path] = text
+            by_path[existing + dot + rest if head in names else path] = text
         return by_path
 
     ttl = spec.ttl
     if isinstance(ttl, tuple):
-        ttl = tuple(known if column in names else column for column in ttl)
+        ttl = tuple(existing if column in names else column for column in ttl)
     return replace(spec, types=renamed(spec.types), states=renamed(spec.states), ttl=ttl)
 
 
-def _with_existing_kind(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collection[str]) -> WriteSpec:
+def _with_existing_kind(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, names: Collection[str]) -> WriteSpec:
     """Return the rows of an existing state with its kind, time to live and types, unless given options change them."""
     spec = keeping(spec, {old.origin: old.meta})
     if old.from_input >= 0:
         earlier = plan.inputs[old.from_input].spec
-        if "types" not in given:
+        if "types" not in names:
             own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
             spec = replace(spec, types=own)
-        if "typesFrom" not in given:
+        if "typesFrom" not in names:
             spec = replace(
                 spec,
                 type_source=earlier.type_source,

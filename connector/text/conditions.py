@@ -186,9 +186,9 @@ class _Parser:
         self.position += 1
         return self.tokens[self.position - 1][1].upper()
 
-    def _expect(self, wanted: str) -> None:
-        if self._take(wanted) is None:
-            self._refuse(f"{wanted} is missing", self._here)
+    def _expect(self, symbol: str) -> None:
+        if self._take(symbol) is None:
+            self._refuse(f"{symbol} is missing", self._here)
 
     # -- conditions --------------------------------------------------------------------------------------------
 

@@ -129,9 +129,9 @@ def expect_instance(scheme: str) -> None:
         ) from None
 
 
-def _none(scheme: str, found: str) -> AccessDeniedError:
+def _none(scheme: str, evidence: str) -> AccessDeniedError:
     return AccessDeniedError(
-        "this process has no credentials for the storage", path=f"{scheme}://", found=found, remedy=IN_ENVIRONMENT
+        "this process has no credentials for the storage", path=f"{scheme}://", found=evidence, remedy=IN_ENVIRONMENT
     )
 
 

@@ -181,9 +181,9 @@ class ObjectStore:
             )
         return storage_error(OSError(described(error)), self.uri + path)
 
-    def get(self, path: str, wanted: Any, version: str | None = None, unless: str | None = None) -> Answer:
+    def get(self, path: str, byte_range: Any, version: str | None = None, unless: str | None = None) -> Answer:
         """Return a range of an object in one request; FileNotFoundError if there is none."""
-        options: dict[str, Any] = {} if wanted is None else {"range": wanted}
+        options: dict[str, Any] = {} if byte_range is None else {"range": byte_range}
         if version is not None:
             options["if_match"] = version
         if unless is not None:
@@ -193,7 +193,7 @@ class ObjectStore:
             return Answer(client.get(path.lstrip("/"), options=options))
 
         answer = self._ask(path, request)
-        answer.expect(wanted, self.uri + path)
+        answer.expect(byte_range, self.uri + path)
         return answer
 
     # -- files ----------------------------------------------------------------------------------------------

@@ -102,11 +102,11 @@ class StorageOptions:
         return cls.of(given)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """Create from a mapping; its keys are the names of :meth:`parse` or the names of the fields."""
         known = {_camel(field.name): field for field in fields(cls)} | {field.name: field for field in fields(cls)}
         values: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in options.items():
             if name not in known:
                 if SECRET_NAME.search(name):
                     raise OptionError(f"{name!a} must not be given in options", remedy=IN_ENVIRONMENT)
@@ -180,23 +180,23 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def _checked(what: str, found: Any, value: Any) -> Any:
+def _checked(what: str, option: Any, value: Any) -> Any:
     """Validate and convert the value of an option."""
     text = str(value).strip() if isinstance(value, str | int | float) else ""
-    low, high = found.metadata["low"], found.metadata["high"]
-    if found.name in ("anonymous", "virtual_hosted"):
+    low, high = option.metadata["low"], option.metadata["high"]
+    if option.name in ("anonymous", "virtual_hosted"):
         if text.lower() in FLAGS:
             return FLAGS[text.lower()]
         expected = "true or false"
-    elif found.name == "conditional_writes":
+    elif option.name == "conditional_writes":
         if text.lower() in (WARN, REQUIRE):
             return text.lower()
         expected = f"{WARN} or {REQUIRE}"
     elif high:
         if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) and low <= float(text) <= high:
-            return int(float(text)) if found.name == "max_attempts" else float(text)
+            return int(float(text)) if option.name == "max_attempts" else float(text)
         expected = f"a number from {low:g} to {high:g}"
-    elif found.name.endswith("endpoint"):
+    elif option.name.endswith("endpoint"):
         if ENDPOINT.fullmatch(text):
             return text.rstrip("/")
         expected = "http(s)://host:port, without user, path or query"

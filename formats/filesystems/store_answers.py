@@ -57,14 +57,16 @@ class Answer:
         self.start, self.stop = response.range
         self.data = memoryview(response.bytes())
 
-    def expect(self, wanted: Any, uri: str) -> None:
+    def expect(self, byte_range: Any, uri: str) -> None:
         """Raise StorageError unless the bytes are those of the range that was asked for, and as many.
 
         A store, or a proxy before it, may answer with fewer bytes than its headers say.
         """
-        start, stop = (0, self.size) if wanted is None else wanted if isinstance(wanted, tuple) else (None, self.size)
+        start, stop = (
+            (0, self.size) if byte_range is None else byte_range if isinstance(byte_range, tuple) else (None, self.size)
+        )
         if start is None:
-            start = max(0, self.size - wanted["suffix"])
+            start = max(0, self.size - byte_range["suffix"])
         stop = min(stop, self.size)
         if (self.start, self.stop, len(self.data)) != (start, stop, stop - start):
             raise StorageError(

@@ -32,7 +32,7 @@ class Store(Protocol):
     uri: str
     target: StoreTarget
 
-    def get(self, path: str, wanted: Any, version: str | None = None, unless: str | None = None) -> Answer:
+    def get(self, path: str, byte_range: Any, version: str | None = None, unless: str | None = None) -> Answer:
         """Return a range of an object in one request."""
         ...
 

@@ -54,17 +54,17 @@ def local_error(error: OSError, path: str) -> SavepointError:
     return StorageError("the file system cannot read this file", path=path, found=error.strerror or str(error))
 
 
-def real_path(path: str, wanted: str | None = None) -> str:
+def real_path(path: str, file: str | None = None) -> str:
     """Return the path of an existing file or folder without links; raise a SavepointError if there is none.
 
-    The error names ``wanted``, the file in that folder that is looked for.
+    The error names ``file``, the file in that folder that is looked for.
 
     Strictly: else every part below one that does not exist would be looked up, at a cost of the whole path each.
     """
     try:
         return os.path.realpath(path, strict=True)
     except OSError as error:
-        raise local_error(error, wanted or path) from None
+        raise local_error(error, file or path) from None
 
 
 class LocalInputFile:

@@ -124,25 +124,25 @@ def look_again(*, anew: bool = False) -> None:
             verb.bytes = 0
 
 
-def cached_for_verb(key: object, found: Callable[[], T]) -> T:
+def cached_for_verb(key: object, compute: Callable[[], T]) -> T:
     """Return what the running verb has found before under a key, or find it."""
     verb = _RUNNING.get()
     if verb is None:
-        return found()
+        return compute()
     if key not in verb.found:
-        verb.found[key] = found()
+        verb.found[key] = compute()
     known = verb.found[key]
     result: T = known.result() if isinstance(known, _Begun) else known
     return result
 
 
-def begin_for_verb(key: object, found: Callable[[], object]) -> None:
+def begin_for_verb(key: object, compute: Callable[[], object]) -> None:
     """Begin to find in the background what :func:`cached_for_verb` will be asked for, which raises what was raised."""
     verb = _RUNNING.get()
     if verb is None or key in verb.found:
         return
     begun = verb.found[key] = _Begun()
-    find = in_context(found)
+    find = in_context(compute)
 
     def run() -> None:
         try:

@@ -156,16 +156,16 @@ class _Queue:
         self._bytes += count
         BytesAhead.add(count)
 
-    def take(self, wanted: Announcement) -> Future[InputFile]:
+    def take(self, announcement: Announcement) -> Future[InputFile]:
         """Return a file that is being opened, give up those long before it, and open further ones."""
-        self._drop(wanted)
-        while self._started and self._started[0].number < wanted.number - AHEAD:
+        self._drop(announcement)
+        while self._started and self._started[0].number < announcement.number - AHEAD:
             self._drop(self._started[0]).give_up()
-        if wanted.number > 1:  # a reader that stops soon takes one
+        if announcement.number > 1:  # a reader that stops soon takes one
             self._width = min(GROWTH * self._width, AHEAD_FILES)
         self._top_up()
-        assert wanted.file is not None
-        return wanted.file
+        assert announcement.file is not None
+        return announcement.file
 
     def _drop(self, file: Announcement) -> Announcement:
         self._started.remove(file)

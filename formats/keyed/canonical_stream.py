@@ -385,16 +385,16 @@ class CanonicalKeyedStream:
         self,
         content: KeyGroupContent,
         extent: Extent,
-        wanted: tuple[set[int], bool, int],
+        selection: tuple[set[int], bool, int],
         run: tuple[int, int, int] | None = None,
         rest: Bytes | None = None,
     ) -> Iterator[tuple[KeyedBlock, int]]:
         """Yield blocks of a key group that is read in windows, each with the content offset of its buffer.
 
-        ``wanted``: states, whether spans cover namespaces, and the size of a window in bytes. ``run`` restricts this to
-        the entries of one state between two content offsets; then ``rest`` is the content that was already read.
+        ``selection``: states, whether spans cover namespaces, and the size of a window in bytes. ``run`` restricts this
+        to the entries of one state between two content offsets; then ``rest`` is the content that was already read.
         """
-        selected, namespaced, block_bytes = wanted
+        selected, namespaced, block_bytes = selection
         state, before, stop = run if run is not None else (-1, 0, None)
         rest = np.empty(0, np.uint8) if rest is None else rest
         size = block_bytes
@@ -493,13 +493,15 @@ class _Scan:
         self.last = b""
 
 
-def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: Wanted) -> Iterator[KeyedBlock] | None:
+def merge_large_key_group(
+    stream: CanonicalKeyedStream, extent: Extent, selection: Wanted
+) -> Iterator[KeyedBlock] | None:
     """Yield complete blocks of a key group, or return None if its states are not sorted."""
     content = stream.content_of(extent)
-    runs = _scan(stream, content, extent, wanted)
+    runs = _scan(stream, content, extent, selection)
     if runs is None:
         return None
-    _, namespaced, block_bytes = wanted
+    _, namespaced, block_bytes = selection
     share = max(MIN_WINDOW, block_bytes // max(1, len(runs)))
     return merge_sorted(
         [_run(stream, content, extent, ({state}, namespaced, share), scan) for state, scan in runs.items()]
@@ -507,12 +509,12 @@ def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: 
 
 
 def _scan(
-    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Wanted
 ) -> dict[int, _Scan] | None:
     from pyspark_savepoint.formats.kernels import frames
 
     runs: dict[int, _Scan] = {}
-    for block, before in stream.windows(content, extent, wanted):
+    for block, before in stream.windows(content, extent, selection):
         for low, high in zip(block.runs.low.tolist(), block.runs.high.tolist(), strict=True):
             if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.UNSORTED:
                 return None
@@ -527,9 +529,9 @@ def _scan(
 
 
 def _run(
-    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted, scan: _Scan
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Wanted, scan: _Scan
 ) -> Iterator[KeyedBlock]:
-    (state,) = wanted[0]
+    (state,) = selection[0]
     again, rest = content.from_content(scan.start)
-    for block, _ in stream.windows(again, extent, wanted, (state, scan.start, scan.stop), rest):
+    for block, _ in stream.windows(again, extent, selection, (state, scan.start, scan.stop), rest):
         yield block

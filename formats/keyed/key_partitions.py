@@ -40,10 +40,10 @@ class Parts:
     About ``held`` bytes of all parts stay in memory.
     """
 
-    def __init__(self, schema: pa.Schema, count: int, held: int) -> None:
+    def __init__(self, schema: pa.Schema, count: int, capacity: int) -> None:
         self.schema = schema
         self.count = count
-        self.held = held
+        self.held = capacity
         #: Bytes of the parts, once :meth:`finish` was called.
         self.sizes = np.zeros(count, np.int64)
         self._stack = ExitStack()
@@ -141,7 +141,7 @@ class KeyPartitions:
         *,
         piece: int,
         limit: int,
-        held: int,
+        capacity: int,
         inputs: int = 1,
         depth: int = 0,
         count: int | None = None,
@@ -150,10 +150,10 @@ class KeyPartitions:
         self.keyed = keyed
         self.piece = piece
         self.limit = limit
-        self.held = held
+        self.held = capacity
         self.depth = depth
         self.count = count or FANOUT
-        self.inputs = [Parts(schema, self.count, held) for _ in range(inputs)]
+        self.inputs = [Parts(schema, self.count, capacity) for _ in range(inputs)]
 
     def __enter__(self) -> Self:
         return self
@@ -203,7 +203,7 @@ class KeyPartitions:
             self.keyed,
             piece=self.piece,
             limit=self.limit,
-            held=self.held,
+            capacity=self.held,
             inputs=len(self.inputs),
             depth=self.depth + 1,
             count=min(FANOUT, needed),

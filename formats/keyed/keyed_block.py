@@ -94,10 +94,10 @@ class Runs:
         place: Longs = np.repeat(np.arange(len(self.key_group)), np.diff(self.bounds))
         return place
 
-    def select(self, wanted: Flags) -> Runs:
+    def select(self, flags: Flags) -> Runs:
         """Return some runs; those without any keep their key group."""
-        before = np.concatenate([[0], np.cumsum(wanted)])
-        return Runs(self.key_group, before[self.bounds], self.low[wanted], self.high[wanted])
+        before = np.concatenate([[0], np.cumsum(flags)])
+        return Runs(self.key_group, before[self.bounds], self.low[flags], self.high[flags])
 
     def entries(self) -> Longs:
         """Return the indices of the entries of all runs."""
@@ -150,10 +150,10 @@ class KeyedBlock:
             return np.flatnonzero(self.state == state)
         return self._by_state().get(state, NO_ENTRIES)
 
-    def entries_by_state(self, wanted: Collection[int]) -> Iterator[tuple[int, Longs]]:
+    def entries_by_state(self, state_ids: Collection[int]) -> Iterator[tuple[int, Longs]]:
         """Yield the wanted states that have entries, ascending, with their entries."""
         for state, entries in self._by_state().items():
-            if state in wanted:
+            if state in state_ids:
                 yield state, entries
 
     def _by_state(self) -> dict[int, Longs]:

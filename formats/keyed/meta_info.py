@@ -159,15 +159,15 @@ def _write_metas(metas: tuple[StateMetaInfoSnapshot, ...], view: DataOutputView)
         write_state_meta(meta, view)
 
 
-def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
+def _version(view: DataInputView, versions: tuple[int, ...], what: str) -> int:
     version = view.read_i32(f"the version of {what}")
-    if version not in known:
+    if version not in versions:
         view.position -= 4
         raise UnsupportedVersionError(
             f"{what} has a version that is not supported",
             path=view.path,
             offset=view.base + view.position,
-            expected=f"version {' or '.join(map(str, known))} (Flink 1.7 and later)",
+            expected=f"version {' or '.join(map(str, versions))} (Flink 1.7 and later)",
             found=version,
             remedy="the stream was written by Flink 1.6 or older: restore it and take a savepoint with Flink 1.8 to "
             "1.16",

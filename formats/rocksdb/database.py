@@ -113,9 +113,9 @@ class Database:
             self._open.popitem(last=False)[1].close()
         return source
 
-    def reads(self, wanted: Iterable[tuple[FileMetaData, Opening]]) -> Iterator[Read]:
+    def reads(self, files: Iterable[tuple[FileMetaData, Opening]]) -> Iterator[Read]:
         """Yield the reads of table files that are not open; the others begin to fetch their blocks."""
-        for info, opening in wanted:
+        for info, opening in files:
             source = self._open.get(info.name)
             if source is None:
                 yield self._location(info.name, self.path), opening
@@ -140,10 +140,10 @@ class Database:
                 if source is not None:
                     source.close()
 
-    def scan(self, wanted: Sequence[tuple[FileMetaData, Opening]]) -> None:
+    def scan(self, files: Sequence[tuple[FileMetaData, Opening]]) -> None:
         """Open table files in the background that will be read in this order, until the database is closed."""
-        self._scans |= {info.name: opening for info, opening in wanted}
-        self._ahead.enter_context(opened_ahead(self.reads(wanted), FEW_AHEAD))
+        self._scans |= {info.name: opening for info, opening in files}
+        self._ahead.enter_context(opened_ahead(self.reads(files), FEW_AHEAD))
 
     def blocks(self, file: SstFile, part: slice | Longs) -> ByteSource:
         """Return an open table file to read some blocks; a scan that begins opens it for all that it reads."""
@@ -408,20 +408,22 @@ class FamilyReader:
         wanted = ((file.info, blocks_at(file, blocks)) for run in used for file, blocks in run.wanted(prefixes))
         return self.database.reads(wanted)
 
-    def runs_of_prefixes(self, prefixes: KeyPrefixes, known: Longs | None) -> list[DatabaseEntries]:
+    def runs_of_prefixes(self, prefixes: KeyPrefixes, sequence_numbers: Longs | None) -> list[DatabaseEntries]:
         """Return the versions of keys with some prefixes, in sorted runs.
 
-        ``known``: each prefix is that of one key, of which versions before this sequence number are not needed.
+        With ``sequence_numbers`` each prefix is of one key, whose versions before its number are not needed.
         """
         runs = []
         newest_first = sorted(self.runs, key=lambda run: run.newest, reverse=True)
         # To wait for one file after the other takes longer than blocks of older ones that turn out not to be needed.
         with opened_ahead(self.reads(prefixes, newest_first)):
             for run in newest_first:
-                wanted = prefixes if known is None else prefixes[np.flatnonzero(known <= run.newest)]
+                wanted = (
+                    prefixes if sequence_numbers is None else prefixes[np.flatnonzero(sequence_numbers <= run.newest)]
+                )
                 parts = run.read_prefixes(wanted) if len(wanted) else []
-                if known is not None:
-                    known = np.maximum(known, newest_complete(parts, prefixes))
+                if sequence_numbers is not None:
+                    sequence_numbers = np.maximum(sequence_numbers, newest_complete(parts, prefixes))
                 runs.append(parts)
         return _joined(runs)
 

@@ -175,7 +175,7 @@ def newest_complete(runs: Sequence[DatabaseEntries], prefixes: KeyPrefixes) -> L
 
 
 def changed_keys(
-    gone: Sequence[DatabaseEntries], added: Sequence[DatabaseEntries], path: str
+    deleted: Sequence[DatabaseEntries], added: Sequence[DatabaseEntries], path: str
 ) -> DatabaseEntries | None:
     """Return an entry of each key that can differ between two databases, of which one alone has these sorted runs.
 
@@ -183,12 +183,12 @@ def changed_keys(
     """
     from pyspark_savepoint.formats.kernels import sst
 
-    runs = [run for run in (*gone, *added) if len(run)]
+    runs = [run for run in (*deleted, *added) if len(run)]
     if not runs:
         return None
     entries, order = _merged(runs)
     out = np.empty(len(order), np.int64)
-    split = sum(len(run) for run in gone)
+    split = sum(len(run) for run in deleted)
     spans = entries.key_start, entries.key_end, entries.value_start, entries.value_end
     count, _ = sst.changed_keys(entries.buffer, *spans, entries.tag, order, split, out)
     if count < 0:

@@ -273,11 +273,11 @@ def together(sizes: Longs, limit: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
+def batches(key_groups: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
     """Combine consecutive key groups to (first, last, bytes) of up to ``block_bytes`` bytes, or a single larger one."""
-    first, last, size = wanted[0], wanted[0], int(sizes[0])
-    for group in wanted[1:]:
-        more = int(sizes[group - wanted[0]])
+    first, last, size = key_groups[0], key_groups[0], int(sizes[0])
+    for group in key_groups[1:]:
+        more = int(sizes[group - key_groups[0]])
         if group != last + 1 or size + more > block_bytes:
             yield first, last, size
             first, size = group, 0
@@ -329,13 +329,13 @@ class SharedFiles:
         streams: Streams,
         states: Sequence[str],
         key_groups: range,
-        shown: Collection[str] | None = None,
+        state_names: Collection[str] | None = None,
         *,
         namespaced: bool = False,
     ) -> None:
         self.streams = streams
         self.key_groups = key_groups
-        self._shown = frozenset(states if shown is None else shown)
+        self._shown = frozenset(states if state_names is None else state_names)
         self._namespaced = namespaced
         self._bounds = key_groups[0], key_groups[-1]
         numbers = [{meta.name: i for i, meta in enumerate(stream.header.states)} for stream in streams]
@@ -494,13 +494,13 @@ class DifferingStream(RocksDBKeyedStream):
                 yield piece
 
     def _found(
-        self, wanted: tuple[int, ...], names: tuple[str, ...], namespaced: bool, limit: int
+        self, numbers: tuple[int, ...], names: tuple[str, ...], namespaced: bool, limit: int
     ) -> Iterator[KeyedBlock | range]:
-        others = self._kept[1 - self._side, wanted, names, namespaced] = []
+        others = self._kept[1 - self._side, numbers, names, namespaced] = []
         states = list(dict.fromkeys([*names, *self._states]))
-        cuts = [0, *(1 + np.flatnonzero(np.diff(wanted) != 1)).tolist(), len(wanted)] if wanted else []
+        cuts = [0, *(1 + np.flatnonzero(np.diff(numbers) != 1)).tolist(), len(numbers)] if numbers else []
         for low, high in pairwise(cuts):
-            key_groups = range(wanted[low], wanted[high - 1] + 1)
+            key_groups = range(numbers[low], numbers[high - 1] + 1)
             shared = SharedFiles(self._streams, states, key_groups, names, namespaced=namespaced)
             for window, size in [(key_groups, -1)] if shared.deletes_ranges else shared.windows(limit):
                 if not 0 <= size <= limit:

@@ -92,12 +92,12 @@ class VersionRange:
     end_time: datetime | None = None
 
 
-def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotInfo | None, ...], tuple[str, ...]]:
+def versions_between(folder: str, span: VersionRange) -> tuple[tuple[SnapshotInfo | None, ...], tuple[str, ...]]:
     """Return the versions in a range in their order, after the one before the first, to which changes are relative.
 
     Args:
         folder: A folder of snapshots, such as that of a job's checkpoints, or a snapshot.
-        wanted: The range. Version 0 is before all snapshots. A time is that of the first version that was complete
+        span: The range. Version 0 is before all snapshots. A time is that of the first version that was complete
             then or later, or as the end of the last that was complete by then.
 
     Returns:
@@ -111,15 +111,15 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
     """
     readable, unreadable = in_order(folder)
     there = [snapshot.checkpoint_id or 0 for snapshot in readable]
-    for number in (wanted.start, wanted.end):
+    for number in (span.start, span.end):
         if number and number not in there:
             raise _no_version(folder, number, there, unreadable)
     histories = Histories(folder, readable)
-    end = _last(histories, readable, wanted)
+    end = _last(histories, readable, span)
     history = histories.history(end)
     by_checkpoint = by_id(history)
     known, last = [*by_checkpoint], end.checkpoint_id or 0
-    first = _first(histories, by_checkpoint, wanted, end)
+    first = _first(histories, by_checkpoint, span, end)
     base = [number for number in known if number < first][-1:]
     if not base and first:
         raise SnapshotNotFoundError(
@@ -134,20 +134,18 @@ def versions_between(folder: str, wanted: VersionRange) -> tuple[tuple[SnapshotI
     chosen = [*base, *(number for number in known if first <= number)]
     versions = [histories.only(number, by_checkpoint[number]) for number in chosen]
     histories.refuse_other_jobs(versions)
-    newest = wanted.end is None and wanted.end_time is None
+    newest = span.end is None and span.end_time is None
     left_out = _unreadable_checkpoints(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
     aside = histories.set_aside(history, base[0] if base else 0)
     return ((*versions,) if base else (None, *versions)), (*left_out, *([aside] if aside else []))
 
 
-def _first(
-    histories: Histories, by_id: Mapping[int, list[SnapshotInfo]], wanted: VersionRange, end: SnapshotInfo
-) -> int:
+def _first(histories: Histories, by_id: Mapping[int, list[SnapshotInfo]], span: VersionRange, end: SnapshotInfo) -> int:
     """Return the first version of a range, 0 for what is before all snapshots."""
     last = end.checkpoint_id or 0
-    if wanted.start_time is None:
-        first = wanted.start or 0
-        if first > last and (wanted.end is not None or wanted.end_time is not None):
+    if span.start_time is None:
+        first = span.start or 0
+        if first > last and (span.end is not None or span.end_time is not None):
             raise _none(histories.folder, first, last, [*by_id])
         if first and first not in by_id:
             others = [one for one in histories.ordered if one.checkpoint_id == first]
@@ -160,14 +158,14 @@ def _first(
                 f"of the history of version {first}",
             )
         return first
-    later = [number for number in by_id if _time(by_id[number]) >= wanted.start_time.timestamp()]
+    later = [number for number in by_id if _time(by_id[number]) >= span.start_time.timestamp()]
     if later:
         return later[0]
-    beyond = [one.checkpoint_id or 0 for one in histories.ordered if _time([one]) >= wanted.start_time.timestamp()]
+    beyond = [one.checkpoint_id or 0 for one in histories.ordered if _time([one]) >= span.start_time.timestamp()]
     if beyond and beyond[0] > last:
         raise _none(histories.folder, beyond[0], last, [*by_id])
     raise SnapshotNotFoundError(
-        f"no snapshot {'of the history ' if beyond else ''}below this folder is of {wanted.start_time.isoformat()} or "
+        f"no snapshot {'of the history ' if beyond else ''}below this folder is of {span.start_time.isoformat()} or "
         "later",
         path=histories.folder,
         found=f"the newest is of {_time_text(max(map(_time, by_id.values())))}",
@@ -175,22 +173,22 @@ def _first(
     )
 
 
-def _none(folder: str, first: int, last: int, known: Sequence[int]) -> SnapshotNotFoundError:
+def _none(folder: str, first: int, last: int, numbers: Sequence[int]) -> SnapshotNotFoundError:
     return SnapshotNotFoundError(
         f"the changes of versions {first} to {last} are none",
         path=folder,
-        found=f"checkpoint ids {ranges(known)}",
+        found=f"checkpoint ids {ranges(numbers)}",
         remedy="the first version must not be after the last",
     )
 
 
-def _last(histories: Histories, readable: Sequence[SnapshotInfo], wanted: VersionRange) -> SnapshotInfo:
+def _last(histories: Histories, readable: Sequence[SnapshotInfo], span: VersionRange) -> SnapshotInfo:
     """Return the snapshot that a range ends with."""
-    if wanted.end_time is not None:
-        return _newest_at(wanted.end_time, readable, histories.folder)
-    if wanted.end is None:
+    if span.end_time is not None:
+        return _newest_at(span.end_time, readable, histories.folder)
+    if span.end is None:
         return histories.newest()
-    return histories.only(wanted.end, [one for one in readable if one.checkpoint_id == wanted.end])
+    return histories.only(span.end, [one for one in readable if one.checkpoint_id == span.end])
 
 
 def _time(snapshots: Sequence[SnapshotInfo]) -> float:
@@ -222,7 +220,7 @@ class Followed:
             SnapshotNotFoundError: If there is no such folder.
 
         """
-        snapshots = find_snapshots(self.folder, known=self._known)
+        snapshots = find_snapshots(self.folder, described=self._known)
         self._unreadable = [snapshot for snapshot in snapshots if snapshot.checkpoint_id is None]
         return by_id(_once([snapshot for snapshot in snapshots if snapshot.checkpoint_id is not None]))
 
@@ -492,7 +490,7 @@ def _error(message: str, path: str, found: str) -> SnapshotGoneError:
 
 
 def _no_version(
-    folder: str, version: int | str | None, known: Sequence[int], unreadable: Sequence[SnapshotInfo]
+    folder: str, version: int | str | None, numbers: Sequence[int], unreadable: Sequence[SnapshotInfo]
 ) -> SnapshotNotFoundError:
     damaged = next((each for each in unreadable if each.number == version), None)
     if damaged is not None:
@@ -500,12 +498,12 @@ def _no_version(
             f"checkpoint {version} cannot be read",
             path=damaged.path,
             found=str(damaged.problem).partition(LINE)[0],
-            remedy=f"verify it (pyspark-savepoint verify); those that can be read are checkpoint ids {ranges(known)}",
+            remedy=f"verify it (pyspark-savepoint verify); those that can be read are checkpoint ids {ranges(numbers)}",
         )
     return SnapshotNotFoundError(
         f"no snapshot below this folder has checkpoint id {version}",
         path=folder,
-        found=f"checkpoint ids {ranges(known)}",
+        found=f"checkpoint ids {ranges(numbers)}",
         remedy="checkpoints that the job has deleted cannot be read; its setting for retained checkpoints says how "
         "many it keeps",
     )

@@ -148,14 +148,14 @@ class Histories:
         #: The snapshots, oldest first.
         self.ordered = sorted(found, key=lambda one: (*self._place[one.identity], one.modified or 0.0, one.path))
 
-    def _found_starts(self, found: Sequence[SnapshotInfo]) -> list[Start]:
+    def _found_starts(self, snapshots: Sequence[SnapshotInfo]) -> list[Start]:
         """Return the starts of all jobs, each snapshot in one of them."""
-        folders = {job for one in found if (job := job_of(one)) is not None}
+        folders = {job for one in snapshots if (job := job_of(one)) is not None}
         named: dict[str, list[str]] = {}
         for folder in folders:
             named.setdefault(posixpath.basename(folder)[:6], []).append(folder)
         jobs: dict[str, dict[bytes, SnapshotInfo]] = {}
-        for one in found:
+        for one in snapshots:
             job = job_of(one)
             match = SAVEPOINT_DIRECTORY.fullmatch(posixpath.basename(one.path))
             if job is None and match is not None:
@@ -226,12 +226,12 @@ class Histories:
         self.refuse_others_meanwhile()
         return self.only(last.number, self._alike[last.identity])
 
-    def only(self, number: int, found: Sequence[SnapshotInfo]) -> SnapshotInfo:
+    def only(self, number: int, snapshots: Sequence[SnapshotInfo]) -> SnapshotInfo:
         """Return the only snapshot of those that have a checkpoint id.
 
         Args:
             number: The id.
-            found: The snapshots.
+            snapshots: The snapshots.
 
         Returns:
             The snapshot.
@@ -240,15 +240,15 @@ class Histories:
             SnapshotNotFoundError: If there are several.
 
         """
-        if len(found) > 1:
+        if len(snapshots) > 1:
             raise SnapshotNotFoundError(
-                f"{len(found)} snapshots below this folder have checkpoint id {number}: a job was started twice from "
-                "one snapshot, another job was started anew, or a snapshot was copied",
+                f"{len(snapshots)} snapshots below this folder have checkpoint id {number}: a job was started twice "
+                "from one snapshot, another job was started anew, or a snapshot was copied",
                 path=self.folder,
-                found=", ".join(snapshot.path for snapshot in found[:MAX_LISTED]),
+                found=", ".join(snapshot.path for snapshot in snapshots[:MAX_LISTED]),
                 remedy="name the folder of one job, or one of these snapshots",
             )
-        return found[0]
+        return snapshots[0]
 
     def refuse_others_meanwhile(self) -> None:
         """Raise SnapshotNotFoundError if another job took checkpoints while the job of the newest snapshot did.

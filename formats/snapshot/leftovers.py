@@ -106,18 +106,18 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
     try:
         yield
     except SavepointError as error:
-        warn_of_leftovers(filesystem, directory, one_line(error), known=False)
+        warn_of_leftovers(filesystem, directory, one_line(error), is_certain=False)
     except OSError as error:
-        warn_of_leftovers(filesystem, directory, str(error), known=False)
+        warn_of_leftovers(filesystem, directory, str(error), is_certain=False)
 
 
-def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, known: bool = True) -> None:
-    """Warn the user of files that remain, or may remain if that is not ``known``."""
+def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str, is_certain: bool = True) -> None:
+    """Warn the user of files that remain, or may remain if that is not ``is_certain``."""
     # Publication must succeed even if Python is configured to turn warnings into errors.
     with contextlib.suppress(SavepointWarning):
         warnings.warn(
-            f"files that no savepoint needs {'were' if known else 'may have been'} left in {filesystem.uri(directory)} "
-            f"({why}); Savepoint.vacuum(path) deletes those that this package wrote",
+            f"files that no savepoint needs {'were' if is_certain else 'may have been'} left in "
+            f"{filesystem.uri(directory)} ({why}); Savepoint.vacuum(path) deletes those that this package wrote",
             SavepointWarning,
             stacklevel=2,
         )

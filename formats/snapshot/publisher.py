@@ -85,14 +85,14 @@ def publish(
     finish(staging, version.before, version.metadata, retention, folder, entries)
 
 
-def publish_part(staging: Staging, assembled: Callable[[], NewVersion], *, existed: bool, held: bool) -> None:
+def publish_part(staging: Staging, assembled: Callable[[], NewVersion], *, existed: bool, is_held: bool) -> None:
     """Make one of several writes complete, for the one that publishes them together; on failure, remove what it left.
 
     Args:
         staging: The write of the part.
         assembled: As for :func:`publish`.
         existed: Whether the folder existed before.
-        held: Whether this process publishes all parts, so that it keeps the metadata, and cleans up after all of them.
+        is_held: Whether this process publishes all parts, so that it keeps the metadata, and cleans up.
 
     """
     complete = False
@@ -100,7 +100,7 @@ def publish_part(staging: Staging, assembled: Callable[[], NewVersion], *, exist
         version = assembled()
         names, checksums = _adopted(staging, version)
         data = write_published(version.metadata, checksums, version.copies)
-        if held:
+        if is_held:
             staging.hold_part(data)
         else:
             _put_part(staging, data)
@@ -108,7 +108,7 @@ def publish_part(staging: Staging, assembled: Callable[[], NewVersion], *, exist
     finally:
         if not complete:
             roll_back(staging, existed)
-    if not held:
+    if not is_held:
         staging.discard(names)
 
 

@@ -321,8 +321,8 @@ def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:
     return set(streams_of(replace(operator, subtasks=subtasks)))
 
 
-def referenced(snapshot: Snapshot, operator: OperatorState, given: str) -> OperatorState:
-    """Return the operator with absolute handles of its files; ``given`` is the snapshot's path as the user wrote it."""
+def referenced(snapshot: Snapshot, operator: OperatorState, written_path: str) -> OperatorState:
+    """Return the operator with absolute handles of its files; the user wrote ``written_path`` of the snapshot."""
 
     def find(handle: StreamStateHandle) -> FileLocation | None:
         location = snapshot.resolve(handle, operator)
@@ -336,7 +336,7 @@ def referenced(snapshot: Snapshot, operator: OperatorState, given: str) -> Opera
         location = places[handle]
         if location is None:
             return handle
-        path = absolute(location.filesystem, location.path, given)
+        path = absolute(location.filesystem, location.path, written_path)
         if isinstance(handle, SegmentFileStateHandle):
             return replace(handle, path=path)
         return FileStateHandle(path, recorded_size(handle))
@@ -365,7 +365,7 @@ def has_path(handle: StreamStateHandle, prefix: str) -> TypeGuard[FileStateHandl
     return isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(prefix)
 
 
-def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
+def absolute(filesystem: SnapshotFileSystem, path: str, written_path: str) -> str:
     """Return a path in the form of Flink's handles, with the user's scheme if it refers to the same file system.
 
     >>> absolute(LocalFileSystem(), "/savepoints/a/b", "/savepoints/a")
@@ -374,7 +374,7 @@ def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
     if isinstance(filesystem, LocalFileSystem):
         return f"file:{path}"
     uri = filesystem.uri(path)
-    match, own = URI.fullmatch(given), URI.fullmatch(uri)
+    match, own = URI.fullmatch(written_path), URI.fullmatch(uri)
     if match and own and REMOTE_SCHEMES.get(match[1].lower()) == own[1]:
         return f"{match[1]}:{uri.partition(':')[2]}"
     return uri

@@ -87,17 +87,17 @@ class Snapshot:
         *,
         allow_outside: bool = False,
         checksums: str = IGNORE,
-        found: tuple[SnapshotFileSystem, str] | None = None,
+        located: tuple[SnapshotFileSystem, str] | None = None,
         classes: ClassDescriptions | None = None,
     ) -> Snapshot:
-        """Open the snapshot at a path; ``found`` is what :meth:`find` returned for it.
+        """Open the snapshot at a path; ``located`` is what :meth:`find` returned for it.
 
         ``checksums``: ``ignore``, ``verify`` (the files that have checksums, as they are read), or ``require`` (files
         without checksums are errors). ``classes`` describe the user's classes in generic types. Raises
         SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
         with one_verb():
-            filesystem, metadata_path = found or cls.find(path)
+            filesystem, metadata_path = located or cls.find(path)
             read = load(filesystem, metadata_path, allow_outside=allow_outside)
         metadata = read.metadata
         directory = _directory(filesystem, metadata_path)
@@ -196,11 +196,11 @@ class Snapshot:
         uids = [operator.uid for operator in self.operators if operator.uid]
         raise self._not_found(f"uid {uid!r} (uid hash {wanted})", uid, uids or self._hashes())
 
-    def _by_id(self, wanted: OperatorID) -> OperatorState:
-        operator = self.metadata.by_id.get(wanted)
+    def _by_id(self, operator_id: OperatorID) -> OperatorState:
+        operator = self.metadata.by_id.get(operator_id)
         if operator is not None:
             return operator
-        raise self._not_found(f"uid hash {wanted}", wanted.hex, self._hashes())
+        raise self._not_found(f"uid hash {operator_id}", operator_id.hex, self._hashes())
 
     def _by_name(self, name: str) -> OperatorState:
         matches = [operator for operator in self.operators if operator.name == name]
@@ -226,9 +226,9 @@ class Snapshot:
     def _hashes(self) -> list[str]:
         return [operator.operator_id.hex for operator in self.operators]
 
-    def _not_found(self, what: str, wanted: str, known: Iterable[str]) -> OperatorNotFoundError:
-        parts = {part.strip() for part in wanted.split(",")}
-        if len(parts) > 1 and parts <= {*(known := list(known))}:
+    def _not_found(self, what: str, name: str, names: Iterable[str]) -> OperatorNotFoundError:
+        parts = {part.strip() for part in name.split(",")}
+        if len(parts) > 1 and parts <= {*(names := list(names))}:
             return OperatorNotFoundError(
                 "a table is of one operator, and these are several",
                 path=self.path,
@@ -239,7 +239,7 @@ class Snapshot:
             "the snapshot has no such operator",
             path=self.path,
             operator=what,
-            remedy=f"{did_you_mean(wanted, known)} (the path without options lists all operators)",
+            remedy=f"{did_you_mean(name, names)} (the path without options lists all operators)",
         )
 
 
@@ -248,14 +248,14 @@ Described = dict[str, tuple[str, SnapshotInfo]]
 
 
 def find_snapshots(
-    path: str, depth: int = SEARCH_DEPTH, known: Described | None = None, only: int | None = None
+    path: str, depth: int = SEARCH_DEPTH, described: Described | None = None, only: int | None = None
 ) -> list[SnapshotInfo]:
     """Return the snapshots at and below a path, newest first (:mod:`~pyspark_savepoint.formats.snapshot.histories`).
 
     Args:
         path: A folder, or a metadata file.
         depth: How many folders below each other are searched.
-        known: What earlier searches found, which is not read again as long as it is the same; this one adds to it.
+        described: What earlier searches found, which is not read again as long as it is the same; this one adds to it.
         only: Checkpoints whose folders are of another number than this need not be read.
 
     Returns:
@@ -268,7 +268,7 @@ def find_snapshots(
     filesystem, located = locate(os.fspath(path))
     if filesystem.is_remote:
         snapshots = cached_for_verb(
-            (filesystem.uri(located), depth, only), lambda: _find_remote(filesystem, located, depth, known, only)
+            (filesystem.uri(located), depth, only), lambda: _find_remote(filesystem, located, depth, described, only)
         )
         return Histories(path, snapshots).ordered[::-1]
     info = filesystem.info(located)
@@ -281,24 +281,24 @@ def find_snapshots(
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
     metadata_files = list(_metadata_files(filesystem, located, depth))
-    if known is None:
+    if described is None:
         snapshots = [_describe(filesystem, metadata) for metadata in metadata_files]
     else:
-        for gone in known.keys() - set(metadata_files):
-            del known[gone]
-        snapshots = [_described(filesystem, metadata, known) for metadata in metadata_files]
+        for gone in described.keys() - set(metadata_files):
+            del described[gone]
+        snapshots = [_described(filesystem, metadata, described) for metadata in metadata_files]
     return Histories(path, snapshots).ordered[::-1]
 
 
 def _find_remote(
-    filesystem: SnapshotFileSystem, path: str, depth: int, known: Described | None, only: int | None
+    filesystem: SnapshotFileSystem, path: str, depth: int, existing: Described | None, only: int | None
 ) -> list[SnapshotInfo]:
     """Find snapshots in a store: ``_metadata`` is asked for by name in many folders at a time, not looked for."""
     if posixpath.basename(path) == METADATA_FILE_NAME:
         path = posixpath.dirname(path)
 
     def described(folder: str, keep: bool = False) -> SnapshotInfo | None:
-        return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), known, keep)
+        return _described_if_there(filesystem, posixpath.join(folder, METADATA_FILE_NAME), existing, keep)
 
     def folders_in(folder: str) -> list[str]:
         entries = _entries(filesystem, folder)
@@ -333,10 +333,10 @@ def _find_remote(
         except StateFileNotFoundError:
             raise _nothing(filesystem, path) from None
         return [_describe(filesystem, path)]
-    if known is not None:
+    if existing is not None:
         there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in found}
-        for gone in [path for path in known if filesystem.uri(path) not in there]:
-            del known[gone]
+        for gone in [path for path in existing if filesystem.uri(path) not in there]:
+            del existing[gone]
     return found
 
 
@@ -347,11 +347,11 @@ def _may_have(name: str, only: int | None) -> bool:
 
 
 def _described_if_there(
-    filesystem: SnapshotFileSystem, metadata_path: str, known: Described | None, keep: bool
+    filesystem: SnapshotFileSystem, metadata_path: str, described: Described | None, keep: bool
 ) -> SnapshotInfo | None:
     """Describe a snapshot, by one request if nothing is known of it; None if it is not there."""
-    if known is not None:
-        return None if filesystem.identity(metadata_path) is None else _described(filesystem, metadata_path, known)
+    if described is not None:
+        return None if filesystem.identity(metadata_path) is None else _described(filesystem, metadata_path, described)
     try:
         return _describe(filesystem, metadata_path, there=False, keep=keep)
     except StateFileNotFoundError as error:
@@ -503,15 +503,15 @@ def _too_many(filesystem: SnapshotFileSystem, path: str) -> OptionError:
     )
 
 
-def _described(filesystem: SnapshotFileSystem, metadata_path: str, known: Described) -> SnapshotInfo:
+def _described(filesystem: SnapshotFileSystem, metadata_path: str, described: Described) -> SnapshotInfo:
     """Describe a snapshot, unless its metadata file is the same as when it was described."""
     identity = filesystem.identity(metadata_path)
-    before = known.get(metadata_path)
+    before = described.get(metadata_path)
     if before is not None and before[0] == identity:
         return before[1]
     info = _describe(filesystem, metadata_path)
     if identity is not None and info.problem is None:
-        known[metadata_path] = identity, info
+        described[metadata_path] = identity, info
     return info
 
 

@@ -160,31 +160,31 @@ class _Resolver:
             return f"{where}{written['type']} versus {wanted['type']}"
         return self._same_type(wanted, written, where)
 
-    def _same_type(self, wanted: Schema, written: Schema, where: str) -> str | None:
-        kind = wanted["type"]
+    def _same_type(self, reader: Schema, written: Schema, where: str) -> str | None:
+        kind = reader["type"]
         for inner in ("items", "values"):
-            if inner in wanted:
-                return self.problem(wanted[inner], written[inner], f"{where}{inner}: ")
+            if inner in reader:
+                return self.problem(reader[inner], written[inner], f"{where}{inner}: ")
         if kind not in NAMED_SCHEMAS:
             return None
-        pair = (wanted["name"], written["name"])
+        pair = (reader["name"], written["name"])
         if pair in self.seen:
             return None
         self.seen.add(pair)
-        if not _same_name(wanted, written):
-            return f"{where}{kind} {written['name']} versus {wanted['name']}"
+        if not _same_name(reader, written):
+            return f"{where}{kind} {written['name']} versus {reader['name']}"
         if kind == "fixed":
-            sizes = written["size"], wanted["size"]
+            sizes = written["size"], reader["size"]
             return None if sizes[0] == sizes[1] else f"{where}fixed of {sizes[0]} bytes versus {sizes[1]}"
-        return self._symbols(wanted, written, where) if kind == "enum" else self._fields(wanted, written, where)
+        return self._symbols(reader, written, where) if kind == "enum" else self._fields(reader, written, where)
 
-    def _symbols(self, wanted: Schema, written: Schema, where: str) -> str | None:
-        gone = [symbol for symbol in written["symbols"] if symbol not in wanted["symbols"]]
-        return f"{where}the enum has no {', '.join(gone)} any more" if gone and "default" not in wanted else None
+    def _symbols(self, reader: Schema, written: Schema, where: str) -> str | None:
+        gone = [symbol for symbol in written["symbols"] if symbol not in reader["symbols"]]
+        return f"{where}the enum has no {', '.join(gone)} any more" if gone and "default" not in reader else None
 
-    def _fields(self, wanted: Schema, written: Schema, where: str) -> str | None:
+    def _fields(self, reader: Schema, written: Schema, where: str) -> str | None:
         others = {part["name"]: part for part in written["fields"]}
-        for part in wanted["fields"]:
+        for part in reader["fields"]:
             names = [part["name"], *part.get("aliases", ())]
             counterpart = next((others[name] for name in names if name in others), None)
             if counterpart is None and "default" not in part:
@@ -196,12 +196,12 @@ class _Resolver:
         return None
 
 
-def _same_name(wanted: Schema, written: Schema) -> bool:
+def _same_name(reader: Schema, written: Schema) -> bool:
     """Compare names as Avro does: without namespaces, or by full alias."""
     full = str(written["name"])
-    space = str(wanted["name"]).rpartition(".")[0]
-    aliases = [name if "." in name or not space else f"{space}.{name}" for name in wanted.get("aliases", ())]
-    return str(wanted["name"]).rpartition(".")[2] == full.rpartition(".")[2] or full in aliases
+    space = str(reader["name"]).rpartition(".")[0]
+    aliases = [name if "." in name or not space else f"{space}.{name}" for name in reader.get("aliases", ())]
+    return str(reader["name"]).rpartition(".")[2] == full.rpartition(".")[2] or full in aliases
 
 
 def resolve_pojo(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Resolution:

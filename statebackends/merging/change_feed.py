@@ -85,7 +85,7 @@ class ChangeFeed:
     def of(
         cls,
         tables: Sequence[Table | None],
-        wanted: FeedRequest,
+        feed: FeedRequest,
         request: TableRequest,
         *,
         keyed: bool,
@@ -94,7 +94,7 @@ class ChangeFeed:
 
         ``keyed``: their rows have key groups.
         """
-        versions, equal = wanted.versions, wanted.equal
+        versions, equal = feed.versions, feed.equal
         newest = next(table for table in reversed(tables) if table is not None)
         there = [
             (version, table)
@@ -105,7 +105,7 @@ class ChangeFeed:
         for version, table in reversed(there):
             if request.key_groups is not None:
                 _expect_key_groups(table, newest, version)
-            _expect_columns(table, newest, version, wanted.growing and isinstance(table, KeyedTable))
+            _expect_columns(table, newest, version, feed.growing and isinstance(table, KeyedTable))
         compared = [
             (_comparison((before, after), request, keyed, equal), version)
             for before, after, version in zip(tables, tables[1:], versions[1:], strict=False)
@@ -222,10 +222,10 @@ def _are_timers(table: Table) -> bool:
     return isinstance(table, TimersTable) or (hasattr(table, "inner") and _are_timers(table.inner))
 
 
-def _changes(identity: tuple[str, ...], found: Differing) -> Iterator[pa.Table]:
+def _changes(identity: tuple[str, ...], differing: Differing) -> Iterator[pa.Table]:
     """Yield rows that differ as changes; those of one identity are updates."""
-    before, after = found
-    places = places_of(found, identity) if identity else np.full(len(after), -1, np.int64)
+    before, after = differing
+    places = places_of(differing, identity) if identity else np.full(len(after), -1, np.int64)
     updated = np.flatnonzero(places >= 0)
     deleted = np.setdiff1d(np.arange(len(before)), places[updated])
     inserted = np.flatnonzero(places < 0)

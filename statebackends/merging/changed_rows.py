@@ -174,16 +174,16 @@ class ChangedRowsPartition:
             yield from merged(range(at, self.share.stop))
 
 
-def changed_rows(found: Compared, decoder: EntryDiff, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def changed_rows(compared: Compared, decoder: EntryDiff, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all keys with an entry that differs, a limited number of keys at a time."""
-    keys = concat([_some(found.before, found.before_differs), _some(found.after, found.after_differs)])
+    keys = concat([_some(compared.before, compared.before_differs), _some(compared.after, compared.after_differs)])
     if not len(keys):
         return
     known = KeyNumbers.of(keys)
-    numbers, count = [known.find(chunk) for chunk in (found.before, found.after)], known.count
-    flags = found.before_differs, found.after_differs
+    numbers, count = [known.find(chunk) for chunk in (compared.before, compared.after)], known.count
+    flags = compared.before_differs, compared.after_differs
     sides = []
-    for chunk, differs, number in zip((found.before, found.after), flags, numbers, strict=True):
+    for chunk, differs, number in zip((compared.before, compared.after), flags, numbers, strict=True):
         rows = np.flatnonzero(number >= 0)
         rows = rows[np.argsort(number[rows], kind="stable")]
         sides.append((chunk, differs, rows, number[rows]))
@@ -198,7 +198,7 @@ def changed_rows(found: Compared, decoder: EntryDiff, batch_rows: int) -> Iterat
             yield batch.slice(at, batch_rows)
 
 
-def _some(chunk: EntryChunk, wanted: Flags) -> EntryChunk:
+def _some(chunk: EntryChunk, flags: Flags) -> EntryChunk:
     """Return a copy of the keys alone of some entries, as keys of entries without values."""
-    rows = np.flatnonzero(wanted)
+    rows = np.flatnonzero(flags)
     return EntryChunk.of_batch(chunk.take(rows).entries())

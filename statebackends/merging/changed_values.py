@@ -229,13 +229,13 @@ def _of_sources(table: Any, differing: Mapping[KeyGroupRange, DifferingSource], 
 _CHANGE = pa.field(CHANGE, pa.string())
 
 
-def _of_one_side(found: Differing) -> Iterator[pa.Table]:
-    for change, rows in zip((REMOVED, ADDED), found, strict=True):
+def _of_one_side(differing: Differing) -> Iterator[pa.Table]:
+    for change, rows in zip((REMOVED, ADDED), differing, strict=True):
         yield rows.add_column(0, _CHANGE, words([change] * len(rows)))
 
 
-def _counted(found: Differing) -> Iterator[pa.Table]:
-    for change, rows in zip((REMOVED, ADDED), found, strict=True):
+def _counted(differing: Differing) -> Iterator[pa.Table]:
+    for change, rows in zip((REMOVED, ADDED), differing, strict=True):
         known = bytes_of(rows, (VALUE,))
         numbers = np.asarray(pc.index_in(known, value_set=pc.unique(known)))
         _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
@@ -244,16 +244,18 @@ def _counted(found: Differing) -> Iterator[pa.Table]:
         yield shown.add_column(0, _CHANGE, words([change] * len(shown)))
 
 
-def _entries(found: Differing) -> Iterator[pa.Table]:
-    before, after = found
-    places = places_of(found, (KEY,))
+def _entries(differing: Differing) -> Iterator[pa.Table]:
+    before, after = differing
+    places = places_of(differing, (KEY,))
     # The entries of the older snapshot, then those that it has not.
     only = np.flatnonzero(places < 0)
     at = np.full(len(before), -1, np.int64)
     at[places[places >= 0]] = np.flatnonzero(places >= 0)
     sides = np.concatenate([np.arange(len(before)), np.full(len(only), -1)]), np.concatenate([at, only])
     change = np.where(sides[0] < 0, ADDED, np.where(sides[1] < 0, REMOVED, CHANGED))
-    values = [rows.column(VALUE).take(pa.array(side, mask=side < 0)) for rows, side in zip(found, sides, strict=True)]
+    values = [
+        rows.column(VALUE).take(pa.array(side, mask=side < 0)) for rows, side in zip(differing, sides, strict=True)
+    ]
     key = pa.chunked_array([*before.column(KEY).chunks, *after.column(KEY).take(pa.array(only)).chunks])
     yield pa.table([key, words(change.tolist()), *values], names=[KEY, CHANGE, VALUE_BEFORE, VALUE_AFTER])
 
@@ -269,12 +271,12 @@ def bytes_of(rows: pa.Table, columns: Sequence[str]) -> pa.ChunkedArray:
     return pa.chunked_array(parts, pa.large_binary())
 
 
-def places_of(found: Differing, columns: Sequence[str]) -> Longs:
+def places_of(differing: Differing, columns: Sequence[str]) -> Longs:
     """Return for each row after the row before that has the same values in some columns; -1 for none.
 
     Rows whose values several rows of one side have are not matched.
     """
-    before, after = (bytes_of(rows, columns) for rows in found)
+    before, after = (bytes_of(rows, columns) for rows in differing)
     if any(len(pc.unique(side)) < len(side) for side in (before, after)):
         return np.full(len(after), -1, np.int64)
     places = pc.index_in(after, value_set=before)

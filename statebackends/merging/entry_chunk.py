@@ -327,7 +327,7 @@ def _partitioned(
         return KeyedRows(chunk.keys, *spans, lambda rows: to_disk(chunk.take(rows)))
 
     with KeyPartitions(
-        SPILLED, lambda batch: keyed(from_disk(batch)), piece=memory, limit=2 * memory, held=memory // 4, inputs=2
+        SPILLED, lambda batch: keyed(from_disk(batch)), piece=memory, limit=2 * memory, capacity=memory // 4, inputs=2
     ) as parts:
         for side in (0, 1):
             for chunk in read[side](owned(side, remainders)):

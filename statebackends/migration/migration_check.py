@@ -47,11 +47,13 @@ def check_migration(savepoint: Snapshot, knowledge: Knowledge, limit: int | None
     return verdicts_of(plans, {number: merged(findings) for number, findings in by_operator.items()})
 
 
-def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[str, StateFindings]]) -> MigrationCheck:
-    """Return the verdicts about the plans of operators; ``found`` is what scans found, by the operator's number."""
+def verdicts_of(
+    plans: Sequence[OperatorMigration], by_part: Mapping[int, Mapping[str, StateFindings]]
+) -> MigrationCheck:
+    """Return the verdicts about the plans of operators; ``by_part`` is what scans found, by the operator's number."""
     verdicts: list[PartVerdict] = []
     for number, operator in enumerate(plans):
-        findings = found.get(number, {})
+        findings = by_part.get(number, {})
         if operator.in_flight is not None:
             verdicts.append(operator.in_flight)
         unread = operator.unread_timers

@@ -328,10 +328,10 @@ class OperatorMigration:
             return replace(timer, nested=(key.serializer, timer.namespace))
         return self.knowledge.known(ref, meta, role)
 
-    def _target(self, serializer: TypeSerializer, known: TypeSerializer | None) -> Target:
+    def _target(self, serializer: TypeSerializer, target: TypeSerializer | None) -> Target:
         if self.change is None:
             return Target(serializer, ())
-        return self.knowledge.targets.of(serializer, known)
+        return self.knowledge.targets.of(serializer, target)
 
     @property
     def refs(self) -> Iterator[StateRef]:

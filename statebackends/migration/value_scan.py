@@ -613,9 +613,9 @@ def _foreign(name: str, *why: str) -> Blocker:
     return Blocker(MigrationVerdict.NEEDS, ": ".join([f"Kryo wrote an object of {name}", *why]), remedy)
 
 
-def _blocker(found: PartError) -> Blocker:
+def _blocker(problem: PartError) -> Blocker:
     """Return why a part of a value is not rewritten."""
-    error = found.error
+    error = problem.error
     if isinstance(error, ForeignError):
         return _foreign(*map(str, error.args))
     if isinstance(error, OwnSerializerError):

@@ -62,9 +62,9 @@ class PythonRows:
                 "a key_type",
             )
 
-    def names(self, given: tuple[str, ...]) -> tuple[str, ...]:
+    def names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Return the registered names of states."""
-        return tuple(self.states[name].name if name in self.states else name for name in given)
+        return tuple(self.states[name].name if name in self.states else name for name in columns)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema of the converted rows."""

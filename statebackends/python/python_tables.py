@@ -137,7 +137,7 @@ class Conversion:
         inner = column.field(0)
         return inner if self.key.pickled is None else decode_keys(inner, self.key.pickled)
 
-    def needed(self, columns: Sequence[str], known: Sequence[str]) -> list[str]:
+    def needed(self, columns: Sequence[str], names: Sequence[str]) -> list[str]:
         """Return the columns of the table below from which some columns are made."""
         below = {shown: name for name, (shown, _) in self.states.items()}
         needed = []
@@ -149,7 +149,7 @@ class Conversion:
                 needed.append(below.get(name, name))
         if self.keys is not None:
             needed.append(KEY)
-        return [name for name in known if name in needed]
+        return [name for name in names if name in needed]
 
 
 class PythonTable:

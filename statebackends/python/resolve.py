@@ -292,10 +292,10 @@ def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, Declared
     return {known[job_name_of(name)]: declared for name, declared in said.items()}
 
 
-def _needs_evidence(said: DeclaredState | None, registered: str) -> bool:
-    if said is None:
+def _needs_evidence(declared: DeclaredState | None, registered: str) -> bool:
+    if declared is None:
         return True
-    return registered == "LIST" and not said.kind and isinstance(said.type, ListCoder)
+    return registered == "LIST" and not declared.kind and isinstance(declared.type, ListCoder)
 
 
 Found = dict[str, tuple[Any, ...]]
@@ -363,37 +363,39 @@ def _pickled_keys(opened: OpenOperator, request: TableRequest) -> PickledKeys:
     return keys
 
 
-def _state(name: str, registered: str, ttl: bool, said: DeclaredState | None, found: Found) -> tuple[PythonState, str]:
+def _state(
+    name: str, registered: str, ttl: bool, declared: DeclaredState | None, inferred: Found
+) -> tuple[PythonState, str]:
     """Return a state, and a suggestion for ``pyTypes`` where its type is not known."""
     if registered == "MAP":
-        return _map_state(name, ttl, said, found)
-    if said is None:
-        evidence: Evidence = found[name][0]
+        return _map_state(name, ttl, declared, inferred)
+    if declared is None:
+        evidence: Evidence = inferred[name][0]
         proved = evidence.proved
         kind = "LIST" if evidence.several or (proved is not None and not proved.single) else "VALUE"
         suggestion = "" if proved is not None else f"{'LIST ' if kind == 'LIST' else ''}{evidence.suggestion}"
         return PythonState(name, kind, proved.coder if proved is not None else None, ttl=ttl), suggestion
-    if not said.kind and isinstance(said.type, ListCoder) and name in found:
-        either: ListOrValue = found[name][0]
+    if not declared.kind and isinstance(declared.type, ListCoder) and name in inferred:
+        either: ListOrValue = inferred[name][0]
         if not either.is_value:
-            return PythonState(name, "LIST", said.type.element, ttl=ttl), ""
-    return PythonState(name, said.kind or "VALUE", said.type, ttl=ttl), ""
+            return PythonState(name, "LIST", declared.type.element, ttl=ttl), ""
+    return PythonState(name, declared.kind or "VALUE", declared.type, ttl=ttl), ""
 
 
-def _map_state(name: str, ttl: bool, said: DeclaredState | None, found: Found) -> tuple[PythonState, str]:
-    if said is not None and isinstance(said.type, MapSerializer):
-        return PythonState(name, "MAP", said.type.value, said.type.key, ttl), ""
-    if said is not None:
+def _map_state(name: str, ttl: bool, declared: DeclaredState | None, inferred: Found) -> tuple[PythonState, str]:
+    if declared is not None and isinstance(declared.type, MapSerializer):
+        return PythonState(name, "MAP", declared.type.value, declared.type.key, ttl), ""
+    if declared is not None:
         raise StateNotFoundError(
             f"option 'pyTypes' gives map state {job_name_of(name)!r} a type that is not a map",
             expected=f"{job_name_of(name)} MAP<K, V>",
-            found=said.type.flink_type,
+            found=declared.type.flink_type,
         )
-    values, keys = (evidence.proved for evidence in found[name])
+    values, keys = (evidence.proved for evidence in inferred[name])
     one = [candidate.coder if candidate and candidate.single else None for candidate in (keys, values)]
     suggested = [
         coder.flink_type if coder is not None else evidence.suggestion
-        for coder, evidence in zip(one, reversed(found[name]), strict=True)
+        for coder, evidence in zip(one, reversed(inferred[name]), strict=True)
     ]
     suggestion = "" if None not in one else f"MAP<{', '.join(suggested)}>"
     return PythonState(name, "MAP", one[1], one[0], ttl), suggestion

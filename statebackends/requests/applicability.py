@@ -68,23 +68,23 @@ OF_VALUES = (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS)
 OF_SERIALIZERS = (*OF_VALUES, VERIFICATION)
 
 
-def refuse_useless(table: str, given: Mapping[str, tuple[str, ...]], **facts: str | None) -> None:
+def refuse_useless(table: str, options: Mapping[str, tuple[str, ...]], **facts: str | None) -> None:
     """Raise OptionError that lists every option that does not apply to a table, and the tables where it does.
 
     Args:
         table: A table, or one of the user functions over keys.
-        given: The tables and functions of each option that the user gave, by its name.
+        options: The tables and functions of each option that the user gave, by its name.
         facts: Facts of the error.
 
     """
-    useless = [name for name in sorted(given) if table not in given[name]]
+    useless = [name for name in sorted(options) if table not in options[name]]
     if not useless:
         return
     named = " and ".join(f"'{name}'" for name in useless)
     what = f"{table}()" if table in FUNCTIONS else f"table '{table}'"
     raise OptionError(
         f"option{'s' if len(useless) > 1 else ''} {named} cannot apply to {what}",
-        remedy="; ".join(_where(name, given[name]) for name in useless),
+        remedy="; ".join(_where(name, options[name]) for name in useless),
         **facts,
     )
 

@@ -200,19 +200,21 @@ C = TypeVar("C", bound=_Columnar)
 T = TypeVar("T", bound=Table)
 
 
-def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
+def choose_states(existing: Sequence[str], names: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
     """Return the known names that are wanted; raise StateNotFoundError with the nearest name for an unknown one."""
-    if wanted is None:
-        return list(known)
-    available, chosen = frozenset(known), frozenset(wanted)
-    for name in wanted:
+    if names is None:
+        return list(existing)
+    available, chosen = frozenset(existing), frozenset(names)
+    for name in names:
         if name not in available:
             raise StateNotFoundError(
                 f"the operator has no {what} {name!r}",
                 operator=operator,
-                remedy=did_you_mean(name, known) if known else "the path without options lists what the snapshot has",
+                remedy=did_you_mean(name, existing)
+                if existing
+                else "the path without options lists what the snapshot has",
             )
-    return [name for name in known if name in chosen]
+    return [name for name in existing if name in chosen]
 
 
 def with_columns(table: C, columns: Sequence[str]) -> C:

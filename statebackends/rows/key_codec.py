@@ -100,16 +100,16 @@ class KeyCodec:
             self._expect(groups, given, keys, name)
         return groups
 
-    def _expect(self, computed: Ints, given: Ints, keys: pa.Array, name: str | None) -> None:
+    def _expect(self, computed: Ints, key_groups: Ints, keys: pa.Array, name: str | None) -> None:
         """Raise an error if a given key group differs from the computed one: Flink would not find the key there."""
-        wrong = np.flatnonzero(computed != given)
+        wrong = np.flatnonzero(computed != key_groups)
         if len(wrong):
             row = int(wrong[0])
             raise ValueRangeError(
                 f"column {name!r} has a wrong key group for some keys",
                 expected=f"key group {computed[row]}, where the hash of {keys[row].as_py()!r} leads "
                 f"at max parallelism {self.max_parallelism}",
-                found=f"key group {given[row]}, and {len(wrong)} of {len(given)} rows of the batch are wrong",
+                found=f"key group {key_groups[row]}, and {len(wrong)} of {len(key_groups)} rows of the batch are wrong",
                 remedy=f"leave option 'keyGroup' out, because the key groups of {self.serializer.flink_type} can be "
                 "computed; or read the column again from a savepoint with this max parallelism",
             )

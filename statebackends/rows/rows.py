@@ -40,7 +40,7 @@ class RowsOfBlock(Protocol):
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
         """Return the spans of a state's values, for states with one entry per row; -1 if a row has none."""
 
-    def select(self, wanted: Flags) -> RowsOfBlock:
+    def select(self, flags: Flags) -> RowsOfBlock:
         """Return the rows that a mask selects."""
 
 
@@ -67,17 +67,17 @@ class MergedRows:
         column = bisect_left(self.block.columns, state)
         return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
 
-    def select(self, wanted: Flags) -> MergedRows:
+    def select(self, flags: Flags) -> MergedRows:
         block = self.block
         return MergedRows(
             replace(
                 block,
-                key_group=block.key_group[wanted],
-                key_start=block.key_start[wanted],
-                key_end=block.key_end[wanted],
-                namespace_end=block.namespace_end[wanted],
-                value_start=block.value_start[:, wanted],
-                value_end=block.value_end[:, wanted],
+                key_group=block.key_group[flags],
+                key_start=block.key_start[flags],
+                key_end=block.key_end[flags],
+                namespace_end=block.namespace_end[flags],
+                value_start=block.value_start[:, flags],
+                value_end=block.value_end[:, flags],
             )
         )
 
@@ -131,11 +131,11 @@ class Rows:
             return entries[kept], rows[kept]
         return entries, rows
 
-    def select(self, wanted: Flags) -> Rows:
-        number = np.cumsum(wanted, dtype=np.int32) - 1
-        kept = (self.row_of >= 0) & wanted[self.row_of]
+    def select(self, flags: Flags) -> Rows:
+        number = np.cumsum(flags, dtype=np.int32) - 1
+        kept = (self.row_of >= 0) & flags[self.row_of]
         row_of = np.where(kept, number[self.row_of], np.int32(-1))
-        return Rows(self.block, row_of, self.first[wanted])
+        return Rows(self.block, row_of, self.first[flags])
 
     def single_entries(self, state: int) -> tuple[Longs, Ints]:
         """Return the entries of a state with at most one per row in row order, and their rows."""

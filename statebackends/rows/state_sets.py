@@ -168,11 +168,11 @@ def refuse_halves(halves: Iterable[Half], operator: str | None) -> None:
 
 
 def refuse_unnamed_sessions(
-    descriptor: KeyedDescriptor, now: Registered, known: Collection[str], operator: str | None
+    descriptor: KeyedDescriptor, now: Registered, names: Collection[str], operator: str | None
 ) -> None:
     """Raise OptionError for contents of sessions, which no state of the operator names.
 
-    ``known`` are states that name sessions, in the operator whose windows they are. A column of state windows is one of
+    ``names`` are states that name sessions, in the operator whose windows they are. A column of state windows is one of
     sessions, too.
     """
     for state in descriptor.states:
@@ -180,7 +180,7 @@ def refuse_unnamed_sessions(
         if plain not in SESSIONS_OF:
             continue
         name = state.name.removesuffix(plain) + SESSIONS_OF[plain]
-        merges = name in known or (state.name == plain and descriptor.namespace_column == STATE_WINDOW)
+        merges = name in names or (state.name == plain and descriptor.namespace_column == STATE_WINDOW)
         if merges and name not in now.states:
             raise OptionError(
                 "the operator would lose in silence what it holds: "

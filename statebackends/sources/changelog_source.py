@@ -72,7 +72,7 @@ class Replay:
         self.size += batch.nbytes
         if self.size > self.block_bytes:
             size = self.block_bytes
-            self.divided = KeyPartitions(UNITS, _keyed, piece=size, limit=size, held=size)
+            self.divided = KeyPartitions(UNITS, _keyed, piece=size, limit=size, capacity=size)
             for earlier in self.waiting:
                 self.divided.add(_keyed(earlier))
             self.waiting = []
@@ -376,28 +376,28 @@ class _Reading:
             spans, spans, spans, spans, namespaced=self.namespaced,
         )  # fmt: skip
 
-    def blocks(self, wanted: Sequence[int]) -> Iterator[KeyedBlock]:
+    def blocks(self, key_groups: Sequence[int]) -> Iterator[KeyedBlock]:
         """Yield the entries of some key groups."""
-        share = self.source.change_bytes * len(wanted) // max(1, len(self.source.key_group_range))
-        count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.block_bytes)))
-        part_numbers = np.full(max(wanted) + 1, 0, np.int64)
-        part_numbers[wanted] = np.arange(len(wanted)) * count // len(wanted)
+        share = self.source.change_bytes * len(key_groups) // max(1, len(self.source.key_group_range))
+        count = max(1, min(FANOUT, len(key_groups), -(-2 * share // self.block_bytes)))
+        part_numbers = np.full(max(key_groups) + 1, 0, np.int64)
+        part_numbers[key_groups] = np.arange(len(key_groups)) * count // len(key_groups)
         with Parts(UNITS, count, self.block_bytes) as parts:
-            self._read_log(parts, part_numbers, frozenset(wanted))
+            self._read_log(parts, part_numbers, frozenset(key_groups))
             parts.finish()
             for i, size in enumerate(parts.sizes.tolist()):
-                groups = [group for group in wanted if part_numbers[group] == i]
+                groups = [group for group in key_groups if part_numbers[group] == i]
                 if size > self.block_bytes:
                     yield from self._by_key(groups, parts.batches(i))
                 else:
                     yield from self._by_key_group(groups, pa.Table.from_batches(parts.batches(i), UNITS))
 
-    def _read_log(self, parts: Parts, place: Any, wanted: frozenset[int]) -> None:
+    def _read_log(self, parts: Parts, place: Any, key_groups: frozenset[int]) -> None:
         def add(batch: pa.RecordBatch) -> None:
             part = place[np.asarray(batch.column("key_group"))]
             parts.add(part, lambda rows: batch.take(pa.array(rows)) if parts.count > 1 else batch)
 
-        reader = UnitReader(self.header.states, self.header.key_serializer, wanted, self.selected, self.options)
+        reader = UnitReader(self.header.states, self.header.key_serializer, key_groups, self.selected, self.options)
         for source in self.source.changes:
             for changes in source.read(max(1 << 16, self.block_bytes // 4), self.source.operator):
                 for batch in reader.units(changes):

@@ -113,14 +113,14 @@ class OperatorHeaders:
         sources = tuple(source for source in self.sources if meets(source.key_group_range, key_groups))
         return KeyedSplit(sources, key_groups)
 
-    def choose(self, namespaced: bool, wanted: tuple[str, ...] | None) -> dict[str, list[StateMetaInfoSnapshot]]:
+    def choose(self, namespaced: bool, names: tuple[str, ...] | None) -> dict[str, list[StateMetaInfoSnapshot]]:
         """Return the key-value states of a table, by name."""
         table, other = ("window_state", "keyed_state") if namespaced else ("keyed_state", "window_state")
         all_states = self.tables
         fitting = [name for name in all_states if all_states[name] == table]
         label = self.operator.label
-        if wanted is not None:
-            misplaced = [name for name in wanted if name in all_states and name not in fitting]
+        if names is not None:
+            misplaced = [name for name in names if name in all_states and name not in fitting]
             if misplaced:
                 raise StateNotFoundError(
                     f"state {misplaced[0]!r} is not in {table}",
@@ -136,7 +136,7 @@ class OperatorHeaders:
                 else "the path without options lists what the snapshot has",
             )
         metas = self.metas()
-        return {name: metas[name, False] for name in choose_states(fitting, wanted, "state", label)}
+        return {name: metas[name, False] for name in choose_states(fitting, names, "state", label)}
 
 
 @dataclass(frozen=True, slots=True)

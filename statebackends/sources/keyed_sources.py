@@ -80,10 +80,10 @@ def candidates() -> Iterator[TypeSerializer]:
             yield TupleSerializer.of(*fields)
 
 
-def with_keys(sources: Sequence[ChangelogSource], known: TypeSerializer | None) -> list[ChangelogSource]:
-    """Return sources without parts, with their key serializer; ``known`` is the one of other subtasks, if any."""
+def with_keys(sources: Sequence[ChangelogSource], key_serializer: TypeSerializer | None) -> list[ChangelogSource]:
+    """Return sources without parts, with their key serializer, by default ``key_serializer`` of other subtasks."""
     headers = [source.header() for source in sources]
-    key = known or next((h.key_serializer for h in headers if h.key_serializer is not UNKNOWN_KEY), None)
+    key = key_serializer or next((h.key_serializer for h in headers if h.key_serializer is not UNKNOWN_KEY), None)
     if key is not None:
         return [replace(source, key=key) for source in sources]
     for candidate in candidates():

@@ -247,7 +247,7 @@ class OpenedOperators:
             request.path,
             allow_outside=request.allow_outside,
             checksums=request.checksums,
-            found=location,
+            located=location,
             classes=request.classes,
         )
         identity = savepoint.identity or identity

@@ -142,9 +142,9 @@ class _Sums:
             yield ManyRows(same, {"key_group": key_groups, "subtask": subtasks, **columns})
 
 
-def _together(found: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
+def _together(sizes: Sequence[tuple[Longs, Longs]]) -> tuple[Longs, Longs]:
     """Return key groups, ascending, and their entries, bytes and largest entry."""
-    key_groups, sums = found[0] if len(found) == 1 else (np.concatenate(each) for each in zip(*found, strict=True))
+    key_groups, sums = sizes[0] if len(sizes) == 1 else (np.concatenate(each) for each in zip(*sizes, strict=True))
     if np.all(key_groups[1:] > key_groups[:-1]):
         return key_groups, sums.T
     ascending, at = np.unique(key_groups, return_inverse=True)

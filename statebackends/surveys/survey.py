@@ -250,9 +250,9 @@ class _Rows:
         self.columns: dict[str, list[Any]] = {field.name: [] for field in schema}
         self.count = 0
 
-    def add(self, found: Iterable[Row | ManyRows]) -> None:
+    def add(self, rows: Iterable[Row | ManyRows]) -> None:
         """Add rows; values of other columns than the table's are left out."""
-        for row in found:
+        for row in rows:
             if isinstance(row, ManyRows):
                 for name, values in self.columns.items():
                     several = row.columns.get(name)

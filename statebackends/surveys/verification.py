@@ -219,7 +219,7 @@ class Walk:
     block_bytes: int
     errors: Errors
 
-    def walk(self, key_groups: tuple[int, ...], states: set[int], found: Tallies) -> None:
+    def walk(self, key_groups: tuple[int, ...], states: set[int], tallies: Tallies) -> None:
         """Add the entries of some states in some key groups."""
         here: Tallies = {}
         try:
@@ -230,34 +230,34 @@ class Walk:
                     tally.entries += int(entry_counts(block, entries).sum())
                     tally.bytes += int(entry_bytes(block, entries).sum())
         except UndecodableStateError as error:
-            self._hidden(key_groups, states, found, error)
+            self._hidden(key_groups, states, tallies, error)
             return
         except SavepointError as error:
             if len(key_groups) == 1 or self.errors.more:
                 self.errors.add(error, key_groups)
                 return
             middle = len(key_groups) // 2
-            self.walk(key_groups[:middle], states, found)
-            self.walk(key_groups[middle:], states, found)
+            self.walk(key_groups[:middle], states, tallies)
+            self.walk(key_groups[middle:], states, tallies)
             return
         for state, tally in here.items():
-            found[state].add(tally)
+            tallies[state].add(tally)
 
     def _hidden(
-        self, key_groups: tuple[int, ...], states: set[int], found: Tallies, error: UndecodableStateError
+        self, key_groups: tuple[int, ...], states: set[int], tallies: Tallies, error: UndecodableStateError
     ) -> None:
         """Check the states that can be read although one cannot; note the others."""
         if error.readable is not None or len(states) == 1:
             readable = states & (error.readable or frozenset())
             for state in states - readable:
-                found[state].warnings[f"not checked at all: {error.message}"] = None
+                tallies[state].warnings[f"not checked at all: {error.message}"] = None
             if readable:
-                self.walk(key_groups, readable, found)
+                self.walk(key_groups, readable, tallies)
             return
         # Few states are the reason: halves find them sooner than single states.
         ordered = sorted(states)
         for half in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]):
-            self.walk(key_groups, set(half), found)
+            self.walk(key_groups, set(half), tallies)
 
 
 @dataclass(frozen=True, slots=True)

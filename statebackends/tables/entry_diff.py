@@ -197,9 +197,9 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
             yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
 
 
-def places_in(wanted: pa.Array, known: pa.Array) -> Longs:
+def places_in(values: pa.Array, domain: pa.Array) -> Longs:
     """Return the place of each wanted value among the known ones, -1 for none."""
-    indices = pc.index_in(wanted, value_set=known)
+    indices = pc.index_in(values, value_set=domain)
     places: Longs = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return places
 

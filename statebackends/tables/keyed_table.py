@@ -330,7 +330,7 @@ class LargeKeyGroup:
         self.first = first
         self.header = header
         large = IN_MEMORY * block_bytes
-        self.entries = KeyPartitions(SCHEMA, self._read, piece=block_bytes, limit=large, held=large)
+        self.entries = KeyPartitions(SCHEMA, self._read, piece=block_bytes, limit=large, capacity=large)
 
     def takes(self, block: KeyedBlock | SortedRows) -> bool:
         """Return whether a block belongs to the same key group of the same file."""

@@ -46,7 +46,7 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
 
     try:
         if staging.part:
-            publish_part(staging, assembled, existed=plan.existed, held=held)
+            publish_part(staging, assembled, existed=plan.existed, is_held=held)
         else:
             publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
     except SavepointError as error:

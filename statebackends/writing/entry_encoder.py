@@ -320,14 +320,14 @@ def serialized(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
     return binary_array(pa.binary(), np.append(start, end[-1:] if len(end) else 0).astype(np.int64), buffer)
 
 
-def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
+def key_columns(serializer: TypeSerializer, schema: pa.Schema, operator: str) -> tuple[str, ...]:
     """Return the key columns of a table of keys: ``key``, the only column, or the fields of a composite key.
 
     Raise OptionError if there are none, or keys of their types never fit the operator's.
     """
-    columns = _key_columns(serializer, given, operator)
+    columns = _key_columns(serializer, schema, operator)
     if not serializer.opaque_parts():
-        fields = [given.field(name) for name in columns]
+        fields = [schema.field(name) for name in columns]
         kind, name = (fields[0].type, columns[0]) if len(fields) == 1 else (pa.struct(fields), KEY_COLUMN)
         try:
             form_of(kind, serializer, name)
@@ -336,22 +336,22 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
     return columns
 
 
-def _key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
-    if KEY_COLUMN in given.names:
+def _key_columns(serializer: TypeSerializer, schema: pa.Schema, operator: str) -> tuple[str, ...]:
+    if KEY_COLUMN in schema.names:
         return (KEY_COLUMN,)
-    if len(given) == 1:
-        return (given.names[0],)
+    if len(schema) == 1:
+        return (schema.names[0],)
     kind = serializer.arrow_type(PLAIN)
     fields = [kind.field(i).name for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
-    missing = [name for name in fields if name not in given.names]
-    if fields and (not missing or len(fields) == len(given)):
-        return tuple(given.names if missing else fields)
+    missing = [name for name in fields if name not in schema.names]
+    if fields and (not missing or len(fields) == len(schema)):
+        return tuple(schema.names if missing else fields)
     raise OptionError(
         "columns of the key are missing",
         operator=operator,
         expected="column 'key', or one column" + (f", or columns {', '.join(fields)}" if fields else ""),
-        found=", ".join(given.names),
-        remedy=did_you_mean(missing[0], given.names) if missing else "select the column of the key",
+        found=", ".join(schema.names),
+        remedy=did_you_mean(missing[0], schema.names) if missing else "select the column of the key",
     )
 
 

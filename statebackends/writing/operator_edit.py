@@ -53,14 +53,14 @@ class OperatorPart:
 
 
 def write_operator_streams(
-    found: Iterable[OperatorPart], staging: Staging, prefix: str, places: Mapping[int, int] | None = None
+    operator_parts: Iterable[OperatorPart], staging: Staging, prefix: str, places: Mapping[int, int] | None = None
 ) -> dict[int, OperatorStreamStateHandle | None]:
     """Write the parts of each subtask to one file; ``prefix`` begins the file names.
 
     ``places`` are other subtasks that get the parts of some.
     """
     by_subtask: dict[int, list[OperatorPart]] = {}
-    for part in found:
+    for part in operator_parts:
         subtask = part.source.subtask
         by_subtask.setdefault((places or {}).get(subtask, subtask), []).append(part)
     handles: dict[int, OperatorStreamStateHandle | None] = {}

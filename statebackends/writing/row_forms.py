@@ -260,11 +260,11 @@ class ColumnForm:
         )
 
     @staticmethod
-    def _fields(state: StateDescriptor, given: pa.Schema) -> list[pa.Field]:
-        fields = [pa.field(state.column, form_of(given.field(state.column).type, state.serializer, state.column))]
+    def _fields(state: StateDescriptor, schema: pa.Schema) -> list[pa.Field]:
+        fields = [pa.field(state.column, form_of(schema.field(state.column).type, state.serializer, state.column))]
         name = state.last_access
         if name is not None:
-            fields.append(pa.field(name, form_of(given.field(name).type, access_serializer(state), name)))
+            fields.append(pa.field(name, form_of(schema.field(name).type, access_serializer(state), name)))
         return fields
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
@@ -342,18 +342,18 @@ class TimerForm:
         table = np.array([[self.numbers[name, queue] for queue in self.services] for name in TIMER_DOMAINS], np.int32)
         return table[domain, service]
 
-    def _codes(self, batch: pa.RecordBatch, name: str, known: list[str]) -> Ints:
+    def _codes(self, batch: pa.RecordBatch, name: str, names: list[str]) -> Ints:
         if name not in batch.schema.names:
             return np.zeros(len(batch), np.int32)
         refuse_null(batch.column(name), name, name)
-        codes = pc.index_in(batch.column(name), pa.array(known))
+        codes = pc.index_in(batch.column(name), pa.array(names))
         if codes.null_count:
             wrong = batch.column(name).filter(codes.is_null())[0].as_py()
             raise ValueRangeError(
                 f"column {name!r} has a timer {name} that was not expected",
-                expected=", ".join(known),
+                expected=", ".join(names),
                 found=repr(wrong),
-                remedy=did_you_mean(wrong, known)
+                remedy=did_you_mean(wrong, names)
                 if name == DOMAIN
                 else "option 'state' lists the timer services, separated by commas",
             )

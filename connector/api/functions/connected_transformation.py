@@ -100,15 +100,15 @@ class ConnectedSource:
         broadcast = hashed._table(BROADCAST, self.broadcast) if self.broadcast is not None else None
         return engine.connected(keyed, broadcast, ORDER, descriptor, max_parallelism, parallelism), parallelism
 
-    def _table(self, number: int, given: KeyedRecordInput | BroadcastInput) -> Rows:
+    def _table(self, number: int, records: KeyedRecordInput | BroadcastInput) -> Rows:
         """Return the rows of one input in the columns of the table."""
         first = self.given[0]
-        keys = given.keys if isinstance(given, KeyedRecordInput) else None
+        keys = records.keys if isinstance(records, KeyedRecordInput) else None
         cells = [
             Cell(f"{KEYS}{i}", first.rows, (name,), (keys[i],) if keys else None) for i, name in enumerate(first.keys)
         ]
         if first.key_group is not None:
-            group = given.key_group if isinstance(given, KeyedRecordInput) else None
+            group = records.key_group if isinstance(records, KeyedRecordInput) else None
             cells.append(Cell(RECORD, first.rows, (first.key_group,), (group,) if group else None))
         every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
         if self.broadcast is not None:
@@ -127,11 +127,13 @@ class ConnectedSource:
             if record_input.timestamp is not None:
                 time = (record_input.timestamp,)
                 cells.append(Cell(f"{TIMES}{other}", record_input.rows, time, time if own else None))
-        return self.engine.packed(given.rows, INPUT, number, cells)
+        return self.engine.packed(records.rows, INPUT, number, cells)
 
 
-def _input(number: int, given: KeyedRecordInput | BroadcastInput) -> RecordInput:
-    return RecordInput(f"{ROWS}{number}", given.columns, f"{TIMES}{number}" if given.timestamp is not None else None)
+def _input(number: int, records: KeyedRecordInput | BroadcastInput) -> RecordInput:
+    return RecordInput(
+        f"{ROWS}{number}", records.columns, f"{TIMES}{number}" if records.timestamp is not None else None
+    )
 
 
 def _described(descriptor: KeyedDescriptor) -> str:

@@ -222,8 +222,8 @@ class ChangesFunction(OfState):
 OF_STATE = {"savepoint_state": StateFunction, "savepoint_changes": ChangesFunction}
 
 
-def _end(given: Any) -> int | str | datetime:
-    return given if isinstance(given, int | datetime) else str(given)
+def _end(end: Any) -> int | str | datetime:
+    return end if isinstance(end, int | datetime) else str(end)
 
 
 def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dict[str, Any]:
@@ -270,9 +270,9 @@ def in_words_of_sql() -> Iterator[None]:
         raise error.with_traceback(None) from None
 
 
-def _expect(name: str, given: Mapping[str, Any], argument: str, what: str) -> None:
+def _expect(name: str, arguments: Mapping[str, Any], argument: str, what: str) -> None:
     """Raise OptionError for an argument that is NULL."""
-    if argument not in given:
+    if argument not in arguments:
         raise OptionError(f"argument {argument!r} of {name}() is NULL", expected=what)
 
 
@@ -418,10 +418,10 @@ def _namespaces(spark: SparkSession) -> dict[str, str]:
     return {database.name.strip("`").lower(): database.description or "" for database in spark.catalog.listDatabases()}
 
 
-def _refuse_others(spark: SparkSession, wanted: Mapping[str, str], path: str) -> None:
+def _refuse_others(spark: SparkSession, tables: Mapping[str, str], path: str) -> None:
     """Raise StateExistsError if a namespace exists whose comment is another one than wanted."""
     known = _namespaces(spark)
-    others = [name for name, mark in wanted.items() if known.get(name.lower(), mark) != mark]
+    others = [name for name, mark in tables.items() if known.get(name.lower(), mark) != mark]
     if others:
         raise StateExistsError(
             "namespaces with these names exist already and belong to something else",
@@ -432,14 +432,14 @@ def _refuse_others(spark: SparkSession, wanted: Mapping[str, str], path: str) ->
         )
 
 
-def _drop(spark: SparkSession, is_mine: Callable[[str], bool], wanted: Collection[str] | None = None) -> list[str]:
+def _drop(spark: SparkSession, is_mine: Callable[[str], bool], requested: Collection[str] | None = None) -> list[str]:
     """Drop views and namespaces with some comments and names, and return the names of the dropped namespaces.
 
     A namespace that contains other tables remains, with these tables.
     """
     gone = []
     for name, comment in _namespaces(spark).items():
-        if not is_mine(comment) or (wanted is not None and name not in wanted):
+        if not is_mine(comment) or (requested is not None and name not in requested):
             continue
         tables = [table for table in spark.catalog.listTables(quoted(name)) if not table.isTemporary]
         views = {table.name for table in tables if table.tableType == "VIEW" and table.description == comment}

@@ -659,9 +659,9 @@ def _chosen(timers: DataFrame, where: str | Column, keys: Sequence[str], path: s
 # -- columns ------------------------------------------------------------------------------------------------------
 
 
-def _expect_mapping(name: str, given: object, example: str) -> None:
-    if not isinstance(given, Mapping | None):
-        raise OptionError(f"{name}= is a mapping", found=type_name(given), expected=f"such as {example}")
+def _expect_mapping(name: str, value: object, example: str) -> None:
+    if not isinstance(value, Mapping | None):
+        raise OptionError(f"{name}= is a mapping", found=type_name(value), expected=f"such as {example}")
 
 
 def _expect_own(

@@ -182,11 +182,11 @@ def _accumulator(buffer: Column, aggregate: str, at: int, parts: Sequence[str]) 
     return first
 
 
-def _other_buffers(operator: StreamingOperator, kind: StructType, wanted: str, at: int) -> OptionError:
+def _other_buffers(operator: StreamingOperator, kind: StructType, name: str, at: int) -> OptionError:
     return OptionError(
         "the aggregates do not fit the buffers of the query",
         operator=str(operator),
-        expected=f"{wanted}, after {at} columns",
+        expected=f"{name}, after {at} columns",
         found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in kind),
         remedy="name all aggregates of the query, in its order; equal ones are kept once",
     )

@@ -188,27 +188,27 @@ class LocalEngine:
     make_rows: str = "pyarrow.Table.from_pylist([...]), or a table of the savepoint: sp.keyed_state(uid)"
     writers: int = 1
 
-    def rows(self, given: object) -> LocalRows | None:
+    def rows(self, source: object) -> LocalRows | None:
         """Return rows that export an Arrow stream, and rows as they are. None for anything else."""
-        if isinstance(given, LocalRows):
-            return given
-        if isinstance(given, SnapshotTable):
-            exact = given.exact()
+        if isinstance(source, LocalRows):
+            return source
+        if isinstance(source, SnapshotTable):
+            exact = source.exact()
             return LocalRows(exact.schema, (exact.batches,))
-        if isinstance(given, LocalTable):
-            return _of_stream(given.schema, given.batches)
-        if isinstance(given, pa.RecordBatchReader):
-            return _of_stream(given.schema, _once(given))
-        if type(given).__module__.partition(".")[0] == "pandas":
-            given = pa.Table.from_pandas(given, preserve_index=False)
-        if isinstance(given, pa.RecordBatch):
-            given = pa.Table.from_batches([given])
-        if isinstance(given, pa.Table):
-            table = given
+        if isinstance(source, LocalTable):
+            return _of_stream(source.schema, source.batches)
+        if isinstance(source, pa.RecordBatchReader):
+            return _of_stream(source.schema, _once(source))
+        if type(source).__module__.partition(".")[0] == "pandas":
+            source = pa.Table.from_pandas(source, preserve_index=False)
+        if isinstance(source, pa.RecordBatch):
+            source = pa.Table.from_batches([source])
+        if isinstance(source, pa.Table):
+            table = source
             return _of_stream(table.schema, lambda: iter(table.to_batches()))
-        if not hasattr(given, "__arrow_c_stream__"):
+        if not hasattr(source, "__arrow_c_stream__"):
             return None
-        stream = given
+        stream = source
         schema = pa.RecordBatchReader.from_stream(stream).schema
         return _of_stream(schema, lambda: iter(pa.RecordBatchReader.from_stream(stream)))
 
@@ -292,13 +292,13 @@ class LocalEngine:
         """Return what a function makes of all batches."""
         return ComputedTable(schema, lambda: iter(function(table.batches())), table.warnings)
 
-    def function_schema(self, given: object) -> pa.Schema:
+    def function_schema(self, columns: object) -> pa.Schema:
         """Return the columns of a text or an Arrow schema."""
-        return arrow_columns(given)
+        return arrow_columns(columns)
 
-    def numbered(self, function: BatchFunction, count: int, given: object) -> LocalTable:
+    def numbered(self, function: BatchFunction, count: int, columns: object) -> LocalTable:
         """Return what copies of a function yield for each number."""
-        schema = arrow_columns(given)
+        schema = arrow_columns(columns)
 
         def batches() -> Iterator[pa.RecordBatch]:
             for number in range(count):
@@ -534,9 +534,9 @@ class LocalEngine:
         parts = tuple(partial(_run, task, number, part) for number, part in enumerate(rows.parts))
         return LocalRows(schema, parts, layout, laid_out=layout is not None)
 
-    def yielded(self, rows: LocalRows, task: PartTask, given: object) -> LocalTable:
+    def yielded(self, rows: LocalRows, task: PartTask, columns: object) -> LocalTable:
         """Return what copies of a task yield for the parts."""
-        schema = arrow_columns(given)
+        schema = arrow_columns(columns)
         output = self.made(rows, task, schema, None)
         return ComputedTable(schema, lambda: map(_without_nulls, output.batches()))
 
@@ -642,9 +642,9 @@ def _once(reader: pa.RecordBatchReader) -> Part:
     return batches
 
 
-def _of_stream(given: pa.Schema, part: Part) -> LocalRows:
+def _of_stream(stream_schema: pa.Schema, part: Part) -> LocalRows:
     """Return rows of a user with types that Flink's can be derived from, which are those that Spark would give."""
-    schema = pa.schema([pa.field(field.name, _plain(field.type, field.name)) for field in given])
+    schema = pa.schema([pa.field(field.name, _plain(field.type, field.name)) for field in stream_schema])
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in part():
@@ -777,9 +777,9 @@ def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
     return windows
 
 
-def _expect_same(sessions: list[Any], known: list[Any], given: list[Any], lookup: SessionLookup) -> None:
+def _expect_same(sessions: list[Any], expected: list[Any], actual: list[Any], lookup: SessionLookup) -> None:
     """Raise ValueRangeError for a row that names another state window than its session has."""
-    for session, state_window, named in zip(sessions, known, given, strict=True):
+    for session, state_window, named in zip(sessions, expected, actual, strict=True):
         if state_window != named:
             raise ValueRangeError(
                 f"{lookup.other}{session} is stored under {state_window}, not under {named}. {lookup.drop}"

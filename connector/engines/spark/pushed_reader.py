@@ -72,13 +72,13 @@ class PushedReader(SavepointDataSourceReader):
             return options
         return self._if_possible(replace(options, keys=json.dumps(values)))
 
-    def _if_possible(self, wanted: SavepointReadOptions) -> SavepointReadOptions:
+    def _if_possible(self, options: SavepointReadOptions) -> SavepointReadOptions:
         """Return the wanted options, unless the table does not take them: Spark's own evaluation is right then too."""
         try:
-            table_of(wanted)
+            table_of(options)
         except SavepointError:
             return self.options
-        return wanted
+        return options
 
 
 def _is_of(condition: Filter, column: str) -> bool:

@@ -316,11 +316,11 @@ class SparkEngine:
     make_rows: str = "spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)"
     writers: int = 4
 
-    def rows(self, given: object) -> SparkRows | None:
+    def rows(self, source: object) -> SparkRows | None:
         """Return a DataFrame as rows, and rows as they are. None for anything else."""
-        if isinstance(given, SparkRows):
-            return given
-        return SparkRows(given) if isinstance(given, DataFrame) else None
+        if isinstance(source, SparkRows):
+            return source
+        return SparkRows(source) if isinstance(source, DataFrame) else None
 
     def of_arrow(self, table: pa.Table) -> SparkRows:
         """Return the rows of a small Arrow table."""
@@ -405,13 +405,13 @@ class SparkEngine:
         """Return what a function makes of all batches in one task."""
         return mapped_in_arrow(table.repartition(1), function, spark_schema(schema))
 
-    def function_schema(self, given: Any) -> pa.Schema:
+    def function_schema(self, columns: Any) -> pa.Schema:
         """Return the columns of a StructType, or of its text."""
-        return arrow_schema(struct_type(given))
+        return arrow_schema(struct_type(columns))
 
-    def numbered(self, function: BatchFunction, count: int, given: Any) -> DataFrame:
+    def numbered(self, function: BatchFunction, count: int, columns: Any) -> DataFrame:
         """Return what tasks yield that each get a number. NOT NULL in the schema stays."""
-        schema, mapped = struct_type(given), cast("Any", function)
+        schema, mapped = struct_type(columns), cast("Any", function)
         if not count:
             return self.spark.createDataFrame([], schema)
         return self.spark.range(0, count, 1, count).mapInArrow(mapped, schema)
@@ -562,9 +562,9 @@ class SparkEngine:
         given = struct if layout is None else with_layout(struct, layout)
         return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), given))
 
-    def yielded(self, rows: SparkRows, task: PartTask, given: Any) -> DataFrame:
+    def yielded(self, rows: SparkRows, task: PartTask, columns: Any) -> DataFrame:
         """Return what tasks yield. NOT NULL in the schema stays."""
-        return mapped_in_arrow(rows.frame, NumberedPart(task), struct_type(given))
+        return mapped_in_arrow(rows.frame, NumberedPart(task), struct_type(columns))
 
     @contextmanager
     def explaining(self) -> Iterator[None]:

@@ -196,9 +196,9 @@ class Offsets:
         return posixpath.join(self.folder, relative)
 
 
-def _is_number(found: object) -> bool:
+def _is_number(value: object) -> bool:
     """Return whether something is a checkpoint id, or 0; or microseconds since 1970."""
-    return isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_VERSION
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_VERSION
 
 
 def _from(offset: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -624,12 +624,12 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         warn(iter(table.warnings))
         return [StatePartition(partition) for partition in partitions]
 
-    def _lost(self, missing: SnapshotInfo | None, found: str) -> NoReturn:
+    def _lost(self, missing: SnapshotInfo | None, evidence: str) -> NoReturn:
         number = "" if missing is None else f" {_number(missing)}"
         raise SnapshotGoneError(
             f"checkpoint{number} is gone: the job deleted it before the query has read what changed up to it, or since",
             path=None if missing is None else missing.path,
-            found=found,
+            found=evidence,
             remedy="let the job retain more checkpoints, or trigger the query more often. With failOnDataLoss = false "
             "the query goes on with the next that exists; with a new checkpointLocation it begins anew",
         )
@@ -675,10 +675,10 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             ) from None
 
 
-def _vanished(found: Sequence[SnapshotInfo | None], error: SavepointError) -> str | None:
+def _vanished(snapshots: Sequence[SnapshotInfo | None], error: SavepointError) -> str | None:
     """Return the path of the snapshot of which a file is gone. A file of several goes with the oldest of them."""
     path = str(error.facts.get("path"))
-    places = [candidate.path for candidate in found if candidate is not None]
+    places = [candidate.path for candidate in snapshots if candidate is not None]
     own = [candidate for candidate in places if path == candidate or path.startswith(f"{candidate}/")]
     near = [candidate for candidate in places if path.startswith(f"{posixpath.dirname(candidate)}/")]
     return next(iter([*own, *near]), None)

@@ -120,18 +120,18 @@ class SplitEdits(ABC):
         raise ValueError("rows that name no split cannot be removed from the state of the source")
 
 
-def matching_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> list[Key]:
+def matching_splits(edits: SplitEdits, selector: Any, splits: Mapping[Key, Any]) -> list[Key]:
     """Return the splits that a key names: one, or all of a topic."""
-    key = key_of(edits, given)
-    if key in known:
+    key = key_of(edits, selector)
+    if key in splits:
         return [key]
     # A number that was given as text: no other split has this name.
-    same = [other for other in known if split_text(other) == split_text(key)]
+    same = [other for other in splits if split_text(other) == split_text(key)]
     if len(same) == 1:
         return same
-    all_of = [other for other in known if len(key) < len(other) and other[: len(key)] == key]
+    all_of = [other for other in splits if len(key) < len(other) and other[: len(key)] == key]
     if not all_of:
-        names = [split_text(other) for other in known]
+        names = [split_text(other) for other in splits]
         raise OptionError(
             f"the source has no split {split_text(key)}",
             remedy=f"{did_you_mean(split_text(key), names)} (sources.add_splits adds it)",
@@ -139,10 +139,10 @@ def matching_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> 
     return all_of
 
 
-def key_of(edits: SplitEdits, given: Any) -> Key:
-    key = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+def key_of(edits: SplitEdits, value: Any) -> Key:
+    key = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if not key or len(key) > len(edits.key_columns):
-        raise ValueError(f"name a split by {', '.join(edits.key_columns)}, not by {given!r}")
+        raise ValueError(f"name a split by {', '.join(edits.key_columns)}, not by {value!r}")
     return key
 
 
@@ -179,8 +179,8 @@ def named_in_source(edits: SplitEdits, source: Source, keys: Sequence[Key], pend
     return {key for given in keys for key in matching_splits(edits, given, known)}
 
 
-def refuse_changes(row: Row, known: Row, fixed: Iterable[str]) -> None:
+def refuse_changes(row: Row, existing: Row, fixed: Iterable[str]) -> None:
     """Raise ValueError if a row has another value in a column that cannot be changed."""
     for name in fixed:
-        if row.get(name) not in (None, known.get(name)):
-            raise ValueError(f"{name} is {known.get(name)!r}, and cannot become {row[name]!r}")
+        if row.get(name) not in (None, existing.get(name)):
+            raise ValueError(f"{name} is {existing.get(name)!r}, and cannot become {row[name]!r}")

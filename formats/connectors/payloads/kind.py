@@ -164,9 +164,9 @@ class ConnectorKind(Generic[V]):
         return values
 
 
-def unknown_version(version: int, known: Iterable[int]) -> ValueError:
+def unknown_version(version: int, versions: Iterable[int]) -> ValueError:
     """Return the error for a version that a kind does not know."""
-    return ValueError(f"version {version} is not known, only {', '.join(map(str, known))}")
+    return ValueError(f"version {version} is not known, only {', '.join(map(str, versions))}")
 
 
 def columns(**fields: pa.DataType) -> pa.Schema:

@@ -141,7 +141,7 @@ class Committables:
 def committer_kind(
     name: str,
     committables: Layouts | None,
-    shown: pa.Schema,
+    columns: pa.Schema,
     rows: Callable[[Any], Iterable[Row]] = lambda value: [value],
     by_content: bool = True,
     doubt: str | None = None,
@@ -173,7 +173,7 @@ def committer_kind(
     return ConnectorKind(
         name,
         COMMITTABLES,
-        pa.schema([*COLUMNS, *shown]),
+        pa.schema([*COLUMNS, *columns]),
         decode,
         encode,
         lambda value: value.rows(rows),

@@ -114,10 +114,10 @@ def with_offsets(
     return Edited(result, (*_of_several(edits, offsets or {}, everything), *(rewound if back else ())))
 
 
-def _of_several(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> Iterator[str]:
+def _of_several(edits: SplitEdits, offsets: Mapping[Any, Target], splits: Mapping[Key, Any]) -> Iterator[str]:
     """Yield a note for each number that is the position of several splits."""
     for given, target in offsets.items():
-        named = matching_splits(edits, given, known)
+        named = matching_splits(edits, given, splits)
         if isinstance(target, int) and len(named) > 1:
             name = split_text(key_of(edits, given))
             yield f"{name} names {len(named)} splits, each of which continues at {target}: {_some(named)}"
@@ -330,10 +330,10 @@ def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
             raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")
 
 
-def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> dict[Key, Row]:
+def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], splits: Mapping[Key, Any]) -> dict[Key, Row]:
     rows: dict[Key, Row] = {}
     for given, target in offsets.items():
-        for key in matching_splits(edits, given, known):
+        for key in matching_splits(edits, given, splits):
             if key in rows:
                 raise ValueError(f"{split_text(key)} is given twice")
             rows[key] = edits.target(target)

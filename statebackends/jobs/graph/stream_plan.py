@@ -188,17 +188,15 @@ def expect_kind(value: Any, kind: Kind, what: str) -> None:
         raise OptionError(f"{what} must be {expected}", found=repr(value)[:MAX_VALUE])
 
 
-def _check(given: Any, kinds: Mapping[str, Kind], what: str, required: Iterable[str] = ()) -> None:
+def _check(plan: Any, kinds: Mapping[str, Kind], what: str, required: Iterable[str] = ()) -> None:
     """Raise OptionError unless an object has its fields, and these are of their kinds."""
-    expect_kind(given, AN_OBJECT, what)
+    expect_kind(plan, AN_OBJECT, what)
     for name in required:
-        if name not in given:
-            raise OptionError(
-                f"{what} has no field {name!r}", expected=kinds[name][1], found=", ".join(map(str, given))
-            )
-    for name in given:
+        if name not in plan:
+            raise OptionError(f"{what} has no field {name!r}", expected=kinds[name][1], found=", ".join(map(str, plan)))
+    for name in plan:
         if name in kinds:
-            expect_kind(given[name], kinds[name], f"field {name!r} of {what}")
+            expect_kind(plan[name], kinds[name], f"field {name!r} of {what}")
 
 
 def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -230,44 +228,44 @@ def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict
     return given
 
 
-def _stream_node(node: Mapping[str, Any], given: Mapping[str, Any], max_parallelism: int | None) -> StreamNode:
+def _stream_node(node: Mapping[str, Any], content: Mapping[str, Any], max_parallelism: int | None) -> StreamNode:
     name = str(node.get("type", ""))
     is_source = "predecessors" not in node
-    legacy = given.get("legacy", name in LEGACY_NAMES)
+    legacy = content.get("legacy", name in LEGACY_NAMES)
     return StreamNode(
         id=node["id"],
         name=name,
         parallelism=node["parallelism"],
-        uid=given.get("uid"),
-        uid_hash=OperatorID.from_hex(given["uid_hash"]) if given.get("uid_hash") else None,
-        max_parallelism=given.get("max_parallelism", max_parallelism),
-        slot_sharing_group=given.get("slot_sharing_group", DEFAULT_SLOT_SHARING_GROUP),
-        chaining=ChainingStrategy(given.get("chaining", ChainingStrategy.ALWAYS)),
+        uid=content.get("uid"),
+        uid_hash=OperatorID.from_hex(content["uid_hash"]) if content.get("uid_hash") else None,
+        max_parallelism=content.get("max_parallelism", max_parallelism),
+        slot_sharing_group=content.get("slot_sharing_group", DEFAULT_SLOT_SHARING_GROUP),
+        chaining=ChainingStrategy(content.get("chaining", ChainingStrategy.ALWAYS)),
         source=None if not is_source else SourceKind.LEGACY if legacy else SourceKind.SOURCE,
-        yielding=given.get("yielding", name.endswith(YIELDING_SUFFIX) or name == YIELDING_NAME),
+        yielding=content.get("yielding", name.endswith(YIELDING_SUFFIX) or name == YIELDING_NAME),
     )
 
 
 def _stream_edge(
-    node: Mapping[str, Any], position: int, edge: Mapping[str, Any], given: Mapping[str, Any]
+    node: Mapping[str, Any], position: int, edge: Mapping[str, Any], content: Mapping[str, Any]
 ) -> StreamEdge:
     shipped = str(edge.get("ship_strategy", ""))
     partitioner = Partitioner(shipped) if shipped in list(Partitioner) else Partitioner.CUSTOM
-    ports = given.get("ports", ())
+    ports = content.get("ports", ())
     return StreamEdge(int(edge["id"]), node["id"], partitioner, ports[position] if position < len(ports) else position)
 
 
-def _inherit_slot_sharing_group(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any]) -> None:
-    if "slot_sharing_group" not in given and node.in_edges:
+def _inherit_slot_sharing_group(node: StreamNode, graph: StreamGraph, content: Mapping[str, Any]) -> None:
+    if "slot_sharing_group" not in content and node.in_edges:
         groups = {graph.nodes[edge.source].slot_sharing_group for edge in node.in_edges}
         node.slot_sharing_group = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
 
 
-def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any]) -> None:
-    if "outputs" not in given:
+def _order_outputs(node: StreamNode, graph: StreamGraph, content: Mapping[str, Any]) -> None:
+    if "outputs" not in content:
         return
     names = [graph.nodes[edge.target].name for edge in node.out_edges]
-    wanted = list(given["outputs"])
+    wanted = list(content["outputs"])
     if sorted(names) != sorted(wanted):
         raise OptionError(
             "the given order of outputs does not match the operators of the plan",
@@ -279,22 +277,22 @@ def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any
     node.out_edges.sort(key=lambda edge: places[graph.nodes[edge.target].name])
 
 
-def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> Iterable[str]:
+def _assumptions(graph: StreamGraph, nodes: Mapping[int, Mapping[str, Any]]) -> Iterable[str]:
     """Yield a sentence for each default that may change an id in this graph."""
-    plain = [node for node in graph.nodes.values() if not ({"uid", "uid_hash"} & given[node.id].keys())]
+    plain = [node for node in graph.nodes.values() if not ({"uid", "uid_hash"} & nodes[node.id].keys())]
     if plain:
         yield "no uid: " + ", ".join(node.label for node in plain)
-    if all("slot_sharing_group" not in values for values in given.values()):
+    if all("slot_sharing_group" not in values for values in nodes.values()):
         yield "all operators are in one slot sharing group"
-    if any("chaining" not in values for values in given.values()):
+    if any("chaining" not in values for values in nodes.values()):
         yield "disableChaining and startNewChain are not used, except in operators with setting 'chaining'"
     yielding = [node.id for node in graph.nodes.values() if node.yielding]
     for node in graph.nodes.values():
         behind = [graph.nodes[edge.target] for edge in node.out_edges]
         sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]
-        if sinks and len(sinks) < len(behind) and "outputs" not in given[node.id]:
+        if sinks and len(sinks) < len(behind) and "outputs" not in nodes[node.id]:
             yield f"the job adds the sinks of {node.label} after other outputs: setting 'outputs' changes this"
-        if node.source and "legacy" not in given[node.id] and yielding:
+        if node.source and "legacy" not in nodes[node.id] and yielding:
             what = "a SourceFunction" if node.source is SourceKind.LEGACY else "no SourceFunction"
             yield f"{node.label} is {what}: setting 'legacy' changes this"
 

@@ -243,27 +243,35 @@ def _classes(names: Any) -> frozenset[str]:
     return frozenset(map(str, names or ()))
 
 
-def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], read: TypeReader) -> OperatorDescription:
-    label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
-    _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
+def _operator(
+    number: int, description: Mapping[str, Any], job: Mapping[str, Any], read: TypeReader
+) -> OperatorDescription:
+    label = str(
+        description.get("uid")
+        or description.get("name")
+        or description.get("uidHash")
+        or description.get("generatedId")
+        or number
+    )
+    _check_fields(description, OPERATOR_FIELDS, f"operator {label!r}")
     for name in ("uid", "uidHash", "generatedId", "name"):
-        if not isinstance(given.get(name), str | None):
-            raise OptionError(f"{name!r} must be a string", operator=label, found=repr(given[name]))
+        if not isinstance(description.get(name), str | None):
+            raise OptionError(f"{name!r} must be a string", operator=label, found=repr(description[name]))
     return OperatorDescription(
         label=repr(label),
-        uid=given.get("uid"),
-        name=given.get("name"),
-        ids=_ids(given, label),
+        uid=description.get("uid"),
+        name=description.get("name"),
+        ids=_ids(description, label),
         task=number,
-        parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
-        max_parallelism=_number(given.get("maxParallelism", job.get("maxParallelism")), "maxParallelism", label),
-        **_types_of(given, label, read),
+        parallelism=_number(description.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
+        max_parallelism=_number(description.get("maxParallelism", job.get("maxParallelism")), "maxParallelism", label),
+        **_types_of(description, label, read),
     )
 
 
-def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
-    uid, uid_hash, generated = (given.get(name) for name in ("uid", "uidHash", "generatedId"))
-    if isinstance(given.get("states"), list) and uid is not None and HASH.fullmatch(uid):
+def _ids(description: Mapping[str, Any], label: str) -> OperatorIDPair:
+    uid, uid_hash, generated = (description.get(name) for name in ("uid", "uidHash", "generatedId"))
+    if isinstance(description.get("states"), list) and uid is not None and HASH.fullmatch(uid):
         uid, uid_hash = None, uid  # such a file named hashes as uids
     alternatives = (("uid hash", OperatorID.from_hex(uid_hash)),) if uid_hash is not None else ()
     if uid is not None:
@@ -280,27 +288,27 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     )
 
 
-def _types_of(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
+def _types_of(types: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
     """Return key and states as keyword arguments of an OperatorDescription; errors name the operator."""
     try:
-        return _types(given, label, read)
+        return _types(types, label, read)
     except OptionError as error:
         raise error.with_facts(operator=label) from None
 
 
-def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
+def _types(types: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
     """Return key and states as keyword arguments of an OperatorDescription."""
     arguments: dict[str, Any] = {}
-    if given.get("key") is not None:
-        arguments["key"] = read(given["key"])
-    if isinstance(given.get("states"), list):
-        return _of_schema(given["states"], label, read)
+    if types.get("key") is not None:
+        arguments["key"] = read(types["key"])
+    if isinstance(types.get("states"), list):
+        return _of_schema(types["states"], label, read)
     for name, field, kinds in (
         ("states", "keyed_states", KEYED_KINDS),
         ("operatorStates", "operator_states", OPERATOR_KINDS),
     ):
-        if name in given:
-            states = given[name]
+        if name in types:
+            states = types[name]
             if not isinstance(states, Mapping):
                 raise OptionError(
                     f"{name!r} has states by name",
@@ -365,16 +373,16 @@ def _read_listed(text: Any, read: TypeReader) -> TypeSerializer | None:
         return None
 
 
-def _named_state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
+def _named_state(name: str, description: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
     """Return the description of a state; errors name it."""
     try:
-        return _state(name, given, kinds, read)
+        return _state(name, description, kinds, read)
     except OptionError as error:
         raise error.with_facts(state=name) from None
 
 
-def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
-    spec = given if isinstance(given, Mapping) else {"type": given}
+def _state(name: str, description: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
+    spec = description if isinstance(description, Mapping) else {"type": description}
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
     if "kind" not in spec and "key" not in spec and spec.get("type") is not None and kinds is KEYED_KINDS:
         return _by_type(name, spec, read)
@@ -441,22 +449,24 @@ class _TypeReader:
             return cls(version or NEWEST_FLINK, None)
         return cls(version or NEWEST_FLINK, TypeInference(ExtractionRelease.parse(str(inferred_by)), paths))
 
-    def __call__(self, given: Any) -> TypeSerializer:
-        if isinstance(given, TypeSerializer):
-            return given
+    def __call__(self, value: Any) -> TypeSerializer:
+        if isinstance(value, TypeSerializer):
+            return value
         if self.inference is None:
-            return parse_type(str(given), self.version)
-        return self.inference.parse(str(given), self.version)
+            return parse_type(str(value), self.version)
+        return self.inference.parse(str(value), self.version)
 
 
 TypeReader = Callable[[Any], TypeSerializer]
 
 
-def class_paths(given: Any) -> tuple[str, ...]:
+def class_paths(source: Any) -> tuple[str, ...]:
     """Return the jars and folders that 'classes' names; raise OptionError for names of Java classes."""
-    if not isinstance(given, str | PathLike | Iterable | None):
-        raise OptionError("'classes' names jars and folders of class files", expected="a path, or several", found=given)
-    paths = (fspath(given),) if isinstance(given, str | PathLike) else tuple(map(str, given or ()))
+    if not isinstance(source, str | PathLike | Iterable | None):
+        raise OptionError(
+            "'classes' names jars and folders of class files", expected="a path, or several", found=source
+        )
+    paths = (fspath(source),) if isinstance(source, str | PathLike) else tuple(map(str, source or ()))
     for path in paths:
         if JAVA_NAME.fullmatch(path) and not path.endswith((".jar", ".zip")) and not Path(path).exists():
             raise OptionError(
@@ -470,43 +480,43 @@ def class_paths(given: Any) -> tuple[str, ...]:
 # -- small fields --------------------------------------------------------------------------------------------
 
 
-def _check_fields(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
-    for name in given:
-        if name not in known:
+def _check_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+    for name in fields:
+        if name not in names:
             new = FORMER.get(str(name))
-            remedy = f"it is {new!r} now" if new in known else did_you_mean(str(name), known)
+            remedy = f"it is {new!r} now" if new in names else did_you_mean(str(name), names)
             raise OptionError(f"{what} has no field {name!r}", remedy=remedy)
 
 
-def _number(given: Any, name: str, label: str) -> int | None:
-    if given is None:
+def _number(value: Any, name: str, label: str) -> int | None:
+    if value is None:
         return None
-    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= 1 << 15:
-        raise OptionError(f"{name!r} is a number from 1 to 32768", operator=label, found=given)
-    return given
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 15:
+        raise OptionError(f"{name!r} is a number from 1 to 32768", operator=label, found=value)
+    return value
 
 
-def _version(given: Any) -> Flink | None:
-    if given is None:
+def _version(value: Any) -> Flink | None:
+    if value is None:
         return None
-    parts = str(given).split(".")
+    parts = str(value).split(".")
     if (
         len(parts) < 2
         or not all(part.isascii() and part.isdecimal() and len(part) < 3 for part in parts[:2])
         or not 1 <= int(parts[0]) <= 9
     ):
-        raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=given)
+        raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=value)
     version = int(parts[0]), int(parts[1])
     if version[1] > LAST_MINOR.get(version[0], -1):
         raise OptionError(
             "the Flink release is not known",
             expected=" or ".join(f"up to {major}.{minor}" for major, minor in LAST_MINOR.items()),
-            found=given,
+            found=value,
         )
     return version
 
 
-def _backend(given: Any) -> str | None:
-    if given is not None and given not in BACKEND_NAMES:
-        raise OptionError("unknown state backend", found=given, remedy=did_you_mean(str(given), BACKEND_NAMES))
-    return None if given is None else str(given)
+def _backend(value: Any) -> str | None:
+    if value is not None and value not in BACKEND_NAMES:
+        raise OptionError("unknown state backend", found=value, remedy=did_you_mean(str(value), BACKEND_NAMES))
+    return None if value is None else str(value)

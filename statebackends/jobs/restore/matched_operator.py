@@ -325,9 +325,9 @@ class MatchedOperator:
         """Remember a state whose values do not fit."""
         (meta, *_) = metas
 
-        def resolved(old: TypeSerializer, wanted: TypeSerializer) -> Resolution:
+        def resolved(old: TypeSerializer, expected: TypeSerializer) -> Resolution:
             serializers = {**meta.serializers, "VALUE_SERIALIZER": old}
-            return self._compared(replace(meta, serializers=serializers), replace(new, serializer=wanted), keyed)
+            return self._compared(replace(meta, serializers=serializers), replace(new, serializer=expected), keyed)
 
         if meta.state_type == new.kind:
             self._change(name, (meta.value_serializer,), new.serializer, resolved)

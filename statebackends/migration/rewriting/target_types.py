@@ -168,9 +168,9 @@ class TargetTypes:
         extracted = self.extracted(class_name)
         return extracted if isinstance(extracted, PojoSerializer) else None
 
-    def of(self, old: TypeSerializer, known: TypeSerializer | None = None) -> Target:
-        """Return the target of a serializer; ``known`` is the serializer of the new job, if there is one."""
-        search = _Search(self, by_path(known) if known is not None else {})
+    def of(self, old: TypeSerializer, existing: TypeSerializer | None = None) -> Target:
+        """Return the target of a serializer; ``existing`` is the serializer of the new job, if there is one."""
+        search = _Search(self, by_path(existing) if existing is not None else {})
         serializer = search.target(old, ())
         return Target(serializer, tuple(map(search.marked, search.parts)))
 
@@ -227,9 +227,9 @@ class _Search:
             self.parts.append(ChangedPart(path, old, old, obstacle))
         return new
 
-    def _scala(self, old: TypeSerializer, known: TypeSerializer | None, path: Path) -> TypeSerializer:
+    def _scala(self, old: TypeSerializer, existing: TypeSerializer | None, path: Path) -> TypeSerializer:
         """Return what flink-scala-api has in place of a serializer of the Scala API, with all of its parts."""
-        if known is None or of_scala_api(known):
+        if existing is None or of_scala_api(existing):
             if not without_successor(old):
                 self._hinder_scala(old, path, MigrationVerdict.NEEDS, "which has no Scala API", NEW_SCALA_JOB)
             for part_path, part in by_path(old).items():
@@ -238,9 +238,9 @@ class _Search:
                         part, (*path, *part_path), MigrationVerdict.IMPOSSIBLE, "nor in flink-scala-api", LEAVE_OUT
                     )
             return old
-        pairs = pairs_of(old, known)
+        pairs = pairs_of(old, existing)
         if pairs is None:
-            reason = f"and its values are not rewritten as {known.flink_type}, which the new job has"
+            reason = f"and its values are not rewritten as {existing.flink_type}, which the new job has"
             self._hinder_scala(old, path, MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)
             return old
         before = len(self.parts)
@@ -259,7 +259,7 @@ class _Search:
                 self.parts.append(ChangedPart(part_path, pair.old, pair.old, obstacle))
         self.parts[before:] = [part for part in self.parts[before:] if part.obstacle is not None or part.is_kryo]
         parts = iter(made)
-        new = with_parts(known, lambda part, _: next(parts, part))
+        new = with_parts(existing, lambda part, _: next(parts, part))
         self.parts.append(ChangedPart(path, old, new))
         return new
 
@@ -362,9 +362,9 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
     return change(new, ())
 
 
-def _own_serializers(known: TypeSerializer, old: KryoSerializer) -> OwnSerializers | None:
+def _own_serializers(existing: TypeSerializer, old: KryoSerializer) -> OwnSerializers | None:
     """Return the classes that the new job registers with serializers of its own, and the old job does not."""
-    kryo = [part.classes for part in known.all_parts() if isinstance(part, KryoSerializer)]
+    kryo = [part.classes for part in existing.all_parts() if isinstance(part, KryoSerializer)]
     classes = frozenset[str]().union(*(registered.custom for registered in kryo)) - old.classes.custom
     with_subclasses = frozenset[str]().union(*(registered.defaults for registered in kryo)) - old.classes.custom
     return OwnSerializers(classes, with_subclasses) if classes else None

@@ -174,12 +174,12 @@ class _Descriptor:
         )
         self._expect("ttl", self.ttl, StateTtlConfig, "StateTtlConfig(timedelta(days=1))")
 
-    def _expect(self, part: str, value: object, kind: Any, wanted: str) -> None:
+    def _expect(self, part: str, value: object, kind: Any, expected: str) -> None:
         if value is not None and not isinstance(value, kind):
             raise OptionError(
                 f"argument {part!r} of {type(self).__name__} has a wrong type",
                 state=self.name,
-                expected=wanted,
+                expected=expected,
                 found=f"{value!r:.200}",
             )
 

@@ -258,11 +258,11 @@ def _check(size: int, slide: int, offset: int) -> None:
         )
 
 
-def _stagger(given: WindowStagger) -> WindowStagger:
+def _stagger(stagger: WindowStagger) -> WindowStagger:
     """Return the stagger, or raise OptionError if it is none."""
-    if not isinstance(given, WindowStagger):
-        raise OptionError("the stagger of windows must be a WindowStagger", found=repr(given))
-    return given
+    if not isinstance(stagger, WindowStagger):
+        raise OptionError("the stagger of windows must be a WindowStagger", found=repr(stagger))
+    return stagger
 
 
 class _TumblingWindows(_TimeWindows):

@@ -64,12 +64,12 @@ def key_columns(schema: pa.Schema, request: WriteSpec) -> tuple[str, ...]:
 
 
 def describe_key(
-    schema: pa.Schema, request: WriteSpec, bound: TypeSerializer | None, known: TypeSerializer | None
+    schema: pa.Schema, request: WriteSpec, bound: TypeSerializer | None, serializer: TypeSerializer | None
 ) -> Key:
-    """Describe the key; ``bound`` is the operator's existing serializer, ``known`` one from another source."""
+    """Describe the key; ``bound`` is the operator's existing serializer, ``serializer`` one from another source."""
     columns = key_columns(schema, request)
     try:
-        key = _Describer(schema, request, columns).key(bound or known)
+        key = _Describer(schema, request, columns).key(bound or serializer)
         if bound is None:
             _refuse_no_key(key.serializer)
         _check_hash(key, schema, request)
@@ -91,14 +91,14 @@ class _Describer:
         #: All columns as one struct.
         self.whole = pa.struct([schema.field(name) for name in columns])
 
-    def key(self, known: TypeSerializer | None) -> Key:
+    def key(self, serializer: TypeSerializer | None) -> Key:
         text = self.texts.get(KEY)
         if len(self.columns) == 1:
             text = self.texts.get(self.columns[0], text)
         if text is not None:
             return self.fitted(type_of(text, KEY, self.version, self.inference, self.request.serializers))
-        if known is not None and not any(name in self.texts for name in self.columns):
-            return self.fitted(known)
+        if serializer is not None and not any(name in self.texts for name in self.columns):
+            return self.fitted(serializer)
         if len(self.columns) == 1:
             return self.fitted(self.default(self.whole.field(0)))
         return self.tuple()

@@ -264,17 +264,22 @@ class _Keyed:
         return StateKind(text.upper())
 
     def chosen(
-        self, column: str, kind_of_column: pa.DataType, wanted: StateKind | None
+        self, column: str, kind_of_column: pa.DataType, state_kind: StateKind | None
     ) -> tuple[StateKind, TypeSerializer]:
         """Return kind and serializer of the whole state, by the options and the column's type."""
-        if wanted is None and column == MERGING[0] and _names_sessions(kind_of_column) and not self.has_type(column):
+        if (
+            state_kind is None
+            and column == MERGING[0]
+            and _names_sessions(kind_of_column)
+            and not self.has_type(column)
+        ):
             return StateKind.LIST, SESSIONS_TYPE
         version = self.request.restoring_flink
         types, inference, given = self.request.types, self.inference, self.request.serializers
         serializer = default_serializer(kind_of_column, column, version, types, inference, given, container=True)
         is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
         by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
-        kind = wanted or by_column
+        kind = state_kind or by_column
         if kind is StateKind.LIST and is_list:
             if type(serializer) is ListSerializer and fits(kind_of_column, serializer):
                 return kind, serializer
@@ -284,7 +289,7 @@ class _Keyed:
             kind is StateKind.MAP and is_map and type(serializer) is MapSerializer and fits(kind_of_column, serializer)
         ):
             return kind, serializer
-        if kind in (StateKind.LIST, StateKind.MAP) and (wanted is not None or not fits(kind_of_column, serializer)):
+        if kind in (StateKind.LIST, StateKind.MAP) and (state_kind is not None or not fits(kind_of_column, serializer)):
             form_of(kind_of_column, serializer, column)
             raise OptionError(
                 f"column {column!r} cannot be {kind.lower()} state with the type {serializer.flink_type}",

@@ -382,13 +382,13 @@ def timer_millis(column: pa.Array) -> pa.Array:
         return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
 
 
-def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: str = "") -> None:
+def expect_names(option: str, names: Iterable[str], columns: Sequence[str], hint: str = "") -> None:
     """Raise an error if an option names a column that does not exist."""
     for name in names:
-        if name not in known:
+        if name not in columns:
             raise OptionError(
                 f"option {option!r} names column {name!r}, which does not exist",
-                remedy=hint + did_you_mean(name, known),
+                remedy=hint + did_you_mean(name, columns),
             )
 
 

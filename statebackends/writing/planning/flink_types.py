@@ -87,7 +87,7 @@ def default_serializer(
     version: tuple[int, int] = DEFAULT_VERSION,
     types: Mapping[str, str] = MappingProxyType({}),
     inference: TypeInference | None = None,
-    given: GivenSerializers | None = None,
+    serializers: GivenSerializers | None = None,
     *,
     container: bool = False,
 ) -> TypeSerializer:
@@ -95,15 +95,15 @@ def default_serializer(
 
     ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
     keys and values of maps ``column.key`` and ``column.value``. With ``inference`` they are the types that a release
-    infers from the named classes; ``given`` are the user's serializers; ``container``: a list or map at the top is the
-    container of list or map state.
+    infers from the named classes. ``serializers`` are those of the user. ``container``: a list or map at the top is
+    that of list or map state.
 
     >>> default_serializer(pa.list_(pa.int64())).flink_type
     'LIST<LONG>'
     >>> default_serializer(pa.struct([("id", pa.int32()), ("name", pa.string())])).flink_type
     'ROW<id INT, name STRING>'
     """
-    return _Defaults(version, types, inference, given).of(kind, name, container=container)
+    return _Defaults(version, types, inference, serializers).of(kind, name, container=container)
 
 
 def type_of(
@@ -111,14 +111,14 @@ def type_of(
     column: str,
     version: tuple[int, int],
     inference: TypeInference | None = None,
-    given: GivenSerializers | None = None,
+    serializers: GivenSerializers | None = None,
     *,
     container: bool = False,
 ) -> TypeSerializer:
     """Return the type that option ``types`` has for a column or a part of one."""
     try:
         if inference is None:
-            return parse_type(text, version, given=given)
+            return parse_type(text, version, given=serializers)
         return inference.written(text, version, container=container)
     except TypeNotationError as error:
         error.message = f"option 'types', {column!r}: {error.message}"
