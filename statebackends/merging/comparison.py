@@ -77,8 +77,9 @@ class Runs:
             bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
             low, high = self.low[mine], self.high[mine]
             rows = np.arange(int(bounds[-1])) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
-            one = self.chunk.take(rows)
-            spans = Entries(one.keys, one.key_start, one.key_end, one.values, one.value_start, one.value_end)
+            one = self.chunk
+            ends = (one.key_start[rows], one.key_end[rows]), (one.value_start[rows], one.value_end[rows])
+            spans = Entries(one.keys, *ends[0], one.values, *ends[1])
             parts.append((state, spans, bounds))
         writer.add_groups(key_groups, parts)
 

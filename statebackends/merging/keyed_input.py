@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD, Readers
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.requests.request import TableRequest
@@ -77,6 +77,19 @@ class KeyedInput:
     request: TableRequest
     serial: bool
 
+    def meeting(self, key_groups: Collection[int]) -> list[AnyKeyedSource]:
+        """Return the sources that have some of the key groups, in their order."""
+        starts, ends = self._bounds
+        near = np.flatnonzero((starts <= max(key_groups, default=-1)) & (ends >= min(key_groups, default=0)))
+        sources = [self.sources[place] for place in near.tolist()]
+        return [source for source in sources if not frozenset(source.key_group_range).isdisjoint(key_groups)]
+
+    @cached_property
+    def _bounds(self) -> tuple[Longs, Longs]:
+        """Return the first and last key groups of the sources, of which a process asks for each of its files."""
+        ranges = [source.key_group_range for source in self.sources]
+        return np.array([one.start for one in ranges], np.int64), np.array([one.end for one in ranges], np.int64)
+
     def sizes(self) -> Longs:
         """Return the approximate bytes of every key group."""
         sizes = np.full(self.max_parallelism, self.state_bytes // self.max_parallelism, np.int64)
@@ -111,11 +124,10 @@ class OpenInput:
             return
         request = self.described.request
         low, high = min(key_groups), max(key_groups)
-        for source in self.described.sources:
-            if _meets(source.key_group_range, key_groups):
-                yield from self._of_stream(self.stream(source), key_groups)
-                if source.key_group_range.end <= high:
-                    self._close(source)
+        for source in self.described.meeting(key_groups):
+            yield from self._of_stream(self.stream(source), key_groups)
+            if source.key_group_range.end <= high:
+                self._close(source)
         for raw in self.described.raw:
             if raw.offsets.key_group_range.end < low:
                 continue
@@ -172,15 +184,10 @@ def open_inputs(wanted: Iterable[tuple[OpenInput, Iterable[int]]]) -> Iterator[l
     group = Readers(len(pairs))
     with ExitStack() as stack:
         for one, owned in pairs:
-            sources = [source for source in one.described.sources if _meets(source.key_group_range, owned)]
-            reads = (read for source in sources for read in source.reads(source.key_group_range))
+            reads = (read for source in one.described.meeting(owned) for read in source.reads(source.key_group_range))
             stack.enter_context(opened_ahead(reads, FEW_AHEAD, group))
             stack.callback(one.close)
         yield [one for one, _ in pairs]
-
-
-def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:
-    return not frozenset(key_group_range).isdisjoint(key_groups)
 
 
 #: Files are compared alone only if common ones have at least this part of the bytes of the others: 1 / LEAST_COMMON.

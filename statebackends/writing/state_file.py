@@ -17,13 +17,15 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, binary_parts
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Ints, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, opened_ahead
+from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
@@ -212,8 +214,8 @@ def merge_bases(
     deleted: Iterable[SortedBatch],
 ) -> None:
     """Write the entries of the bases and the rows, all of a subtask's key groups; ``deleted`` are marks, sorted."""
-    bases = [BaseState.of(plan, request) for request in plan.request.bases]
-    sizes = total([base.sizes() for base in bases])
+    bases = _bases(plan)
+    sizes = total([base.sizes for base in bases])
     own = range(key_groups.start, key_groups.end + 1)
     wanted = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
     with open_inputs(wanted) as opened:
@@ -223,10 +225,16 @@ def merge_bases(
             merge.write(some)
 
 
+def _bases(plan: WritePlan) -> list[BaseState]:
+    """Return the bases of a write, which a process that writes many of its files opens once."""
+    key = BaseState, plan.staging.token, plan.staging.part
+    return cached_for_verb(key, lambda: [BaseState.of(plan, request) for request in plan.request.bases])
+
+
 @contextmanager
 def bases_ahead(plan: WritePlan) -> Iterator[int]:
     """Open the files of all bases in the background within the block, in their order; yield their approximate bytes."""
-    described = [BaseState.of(plan, request).described for request in plan.request.bases]
+    described = [base.described for base in _bases(plan)]
     sources = [source for base in described for source in base.sources]
     with opened_ahead(read for source in sources for read in source.reads(source.key_group_range)):
         yield sum(base.state_bytes for base in described)
@@ -266,6 +274,7 @@ class BaseState:
         key = plan.header().key_serializer
         return cls(described, division, StateNumbers([state for _, state in states]), places, key, rehashed)
 
+    @cached_property
     def sizes(self) -> Longs:
         """Return the approximate bytes to read for every new key group."""
         limit = self.division.max_parallelisms[1] or 0
@@ -291,6 +300,14 @@ class BaseState:
         return moved.take(np.flatnonzero((moved.key_group >= new.start) & (moved.key_group < new.stop)))
 
 
+@dataclass(frozen=True)
+class _Marks:
+    """Keys that are deleted, by the numbers of states, and which key groups have some: others are not searched."""
+
+    by_state: Mapping[int, KeyNumbers]
+    key_groups: Flags
+
+
 class _Merge:
     """The merge of one subtask."""
 
@@ -312,7 +329,7 @@ class _Merge:
         marks = concat([_entries(batch) for batch in self.deleted.up_to(new.stop - 1)])
         self._write(new, self._marked(marks))
 
-    def _marked(self, marks: EntryChunk) -> Mapping[int, KeyNumbers]:
+    def _marked(self, marks: EntryChunk) -> _Marks:
         """Return the keys of marks by the numbers of their states, and those that are deleted from all states.
 
         Raise DuplicateKeyError if the rows of a state have a key twice.
@@ -326,7 +343,9 @@ class _Merge:
             if mark != DELETED and keys.count < len(own):
                 found = keys.find(own)
                 self._refuse_row(own, int(np.flatnonzero(np.bincount(found)[found] > 1)[0]), mark_of(mark))
-        return by_state
+        key_groups = np.zeros(self.plan.max_parallelism, np.bool_)
+        key_groups[marks.key_group] = True
+        return _Marks(by_state, key_groups)
 
     def _refuse_row(self, marks: EntryChunk, row: int, state: int) -> None:
         key = marks.keys[marks.key_start[row] : marks.key_end[row]].tobytes()
@@ -342,7 +361,7 @@ class _Merge:
             remedy=DUPLICATE,
         )
 
-    def _write(self, new: range, deleted: Mapping[int, KeyNumbers]) -> None:
+    def _write(self, new: range, deleted: _Marks) -> None:
         held: list[EntryChunk] = []
         size = 0
         for chunk in self._chunks(new, deleted):
@@ -360,7 +379,7 @@ class _Merge:
             return
         self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
 
-    def _large(self, new: range, deleted: Mapping[int, KeyNumbers]) -> None:
+    def _large(self, new: range, deleted: _Marks) -> None:
         """Write more than fits into memory: half of the key groups at a time, a single one through disk."""
         if len(new) == 1:
             self._by_sorting(self._chunks(new, deleted), self.rows.up_to(new.stop - 1))
@@ -369,7 +388,7 @@ class _Merge:
         self._write(range(new.start, middle), deleted)
         self._write(range(middle, new.stop), deleted)
 
-    def _chunks(self, new: range, deleted: Mapping[int, KeyNumbers]) -> Iterator[EntryChunk]:
+    def _chunks(self, new: range, deleted: _Marks) -> Iterator[EntryChunk]:
         """Yield the remaining entries of the bases, with their state numbers in the new file."""
         for base, opened in self.bases:
             for base_chunk in opened.chunks(base.key_groups(new)):
@@ -379,16 +398,18 @@ class _Merge:
                 if len(chunk):
                     yield chunk
 
-    def _kept(self, chunk: EntryChunk, deleted: Mapping[int, KeyNumbers]) -> EntryChunk:
+    def _kept(self, chunk: EntryChunk, deleted: _Marks) -> EntryChunk:
         """Return the entries whose keys have no mark."""
+        near = np.flatnonzero(deleted.key_groups[chunk.key_group])
+        if not len(near):
+            return chunk
         gone = np.zeros(len(chunk), np.bool_)
-        for number, keys in deleted.items():
-            if number == DELETED:
-                gone |= keys.find(chunk) >= 0
-                continue
-            rows = np.flatnonzero(chunk.state == number)
+        for number, keys in deleted.by_state.items():
+            rows = near if number == DELETED else near[chunk.state[near] == number]
             if len(rows):
-                gone[rows[keys.find(placed(chunk.take(rows), self.maps.get(number))) >= 0]] = True
+                some = chunk.take(rows)
+                known = some if number == DELETED else placed(some, self.maps.get(number))
+                gone[rows[keys.find(known) >= 0]] = True
         return chunk.take(np.flatnonzero(~gone)) if gone.any() else chunk
 
     def _put(self, chunk: EntryChunk, *, kept: bool) -> None:
