@@ -100,6 +100,18 @@ def first_with_metadata(version: int) -> Release:
     return next((release for release in RELEASES if release.metadata >= version), RELEASES[-1])
 
 
+def releases_with_metadata(version: int) -> str:
+    """Return the releases that write a version of metadata, as text.
+
+    >>> releases_with_metadata(4), releases_with_metadata(5), releases_with_metadata(3)
+    ('1.16 to 1.20', '2.0', 'older than 1.16')
+    """
+    names = [release.name for release in RELEASES if release.metadata == version]
+    if not names:
+        return f"older than {RELEASES[0].name}"
+    return f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
+
+
 def last_with_metadata(version: int) -> Release:
     """Return the newest release that may have written a version of metadata."""
     return next((release for release in reversed(RELEASES) if release.metadata <= version), LAST_OF_FLINK_1)

@@ -16,7 +16,17 @@ from typing import NamedTuple
 from pyspark_savepoint.command_line.arguments import COMMANDS, PROGRAM, Help
 from pyspark_savepoint.command_line.output import Output
 
-GUIDE = Path(__file__).parents[1] / "guide"
+PACKAGE = Path(__file__).parents[1]
+GUIDE = PACKAGE / "guide"
+#: The reference, and the headings of its sections.
+REFERENCE = (
+    "README.md",
+    "command_line/README.md",
+    "api/spark/README.md",
+    "formats/README.md",
+    "statebackends/**/README.md",
+)
+SECTION = re.compile(r"^##+ ", re.MULTILINE)
 PAGE = GUIDE / "answers.md"
 ERRORS = GUIDE / "errors.md"
 ROW = re.compile(r"^\| (?P<question>[^|]+\?) \| `(?P<line>[^`]+)` \|$", re.MULTILINE)
@@ -98,6 +108,7 @@ def help_with(arguments: Help, output: Output) -> int:
         *_best(words, list(_commands()), MOST_OTHERS),
         *_best(words, list(_pages()), MOST_OTHERS),
     ]
+    found = found or _best(words, list(_sections()), MOST_OTHERS)
     if not found:
         output.say(f"no question, command or page has these words; {PROGRAM} --help lists the commands")
         return NOTHING
@@ -150,6 +161,16 @@ def _pages() -> Iterator[Entry]:
             text = page.read_text("utf-8")
             title = text.partition("\n")[0].lstrip("# ")
             yield _entry((f"Page: {title}", f"  {page}"), {"page": page.name, "title": title}, title, text)
+
+
+def _sections() -> Iterator[Entry]:
+    """Yield the sections of the reference, which are long, and asked for last."""
+    for page in (path for pages in REFERENCE for path in PACKAGE.glob(pages)):
+        for part in SECTION.split(page.read_text("utf-8"))[1:]:
+            title, _, text = part.partition("\n")
+            place = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")  # by the rule of GitHub
+            record = {"page": page.relative_to(PACKAGE).as_posix(), "title": title}
+            yield _entry((f"Section: {title}", f"  {page}#{place}"), record, title, text)
 
 
 def _entry(lines: tuple[str, ...], record: dict[str, str], title: str, text: str) -> Entry:

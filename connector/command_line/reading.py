@@ -38,6 +38,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.flink_releases import releases_with_metadata
 from pyspark_savepoint.formats.io.run_ahead import read_to_the_end
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
@@ -112,9 +113,11 @@ def ls(arguments: Ls, output: Output) -> int:
         return DONE
     snapshot = Snapshot.open(table.options.located, allow_outside=table.options.allow_outside)
     size = readable_size(sum(operator.state_size for operator in snapshot.operators))
+    version = snapshot.metadata.version
     output.say(
         f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, "
-        f"{numbered(len(snapshot.operators), 'operator')}, {size}, metadata version {snapshot.metadata.version}"
+        f"{numbered(len(snapshot.operators), 'operator')}, {size}, Flink {releases_with_metadata(version)} "
+        f"(metadata version {version})"
     )
     finished = [operator for operator in snapshot.operators if finished_subtasks(operator)]
     if finished:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 
 from pyspark_savepoint.formats.errors import MISSING, OptionError, SavepointError, UnsafePathError
-from pyspark_savepoint.formats.flink_releases import RELEASES
+from pyspark_savepoint.formats.flink_releases import releases_with_metadata
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.metadata import SnapshotKind
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -241,10 +241,7 @@ def _job_id(path: str) -> str | None:
 
 
 def _releases(version: int) -> str:
-    names = [release.name for release in RELEASES if release.metadata == version]
-    if not names:
-        return f"older than {RELEASES[0].name} (metadata version {version})"
-    return f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''} (metadata version {version})"
+    return f"{releases_with_metadata(version)} (metadata version {version})"
 
 
 def _keyed_parts(snapshot: Snapshot) -> Iterator[KeyedStateHandle]:

@@ -42,10 +42,13 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     for plan in ("old.json", "new.json"):
         shutil.copy(changed / plan, tmp_path / plan)
     pq.write_table(orders(), tmp_path / "orders.parquet")
+    classes = shutil.make_archive(str(tmp_path / "job"), "zip", corpus / "migration" / "classes")
+    Path(classes).rename(tmp_path / "job.jar")
     return {
         "/savepoints/shop-sql": changed / "before",
         "/savepoints/savepoint-2f1a3c": shop,
         "/savepoints/damaged": damaged,
+        "/savepoints/of-kryo": corpus / "migration" / "cases" / "kryo-u-inner" / "1.20.5-hashmap",
         "/savepoints/orders": next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")),
         "/checkpoints/7d2e": checkpoints,
         "/savepoints": tmp_path / "savepoints",

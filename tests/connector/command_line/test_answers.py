@@ -25,13 +25,14 @@ FINDINGS = {
 }
 #: What does not run here: a query starts Spark, files of this savepoint have no prefix, its job has no SQL, and
 #: following has no end. Tests of their own have a store and a job's jar.
-ELSEWHERE = ("--sql", " relocate ", " evolve ", "s3://bucket", "job.jar", "--follow")
+ELSEWHERE = ("--sql", " relocate ", " evolve ", "://", "job.jar", "--follow")
 
 
 @pytest.fixture
 def places(shop: Path, corpus: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """The paths of the page: a savepoint, an edited one, a folder of checkpoints, and files of the working folder."""
     monkeypatch.chdir(tmp_path)
+    Path("rates.jsonl").write_text('{"key": "EUR", "value": 1.1}\n')
     Path("totals.csv").write_text("key,total\n1042,7\n1043,8\n")
     fixed = tmp_path / "fixed"
     folder = corpus / "history" / "2.3.0-hashmap" / "checkpoints"
@@ -152,12 +153,23 @@ def test_the_page_has_questions_alone() -> None:
         (("checkpoint", "id"), "cp"),
         (("remove", "timers"), "remove"),
         (("convert", "checkpoint", "to", "savepoint"), "cp"),
+        (("count", "keys", "per", "key", "group"), "sizes"),
+        (("timers", "due", "before", "now"), "show"),
+        (("which", "operators", "have", "timers"), "show"),
+        (("copy", "broadcast", "state", "to", "another", "job"), "export"),
+        (("unaligned", "in-flight", "data"), "show"),
+        (("make", "savepoint", "smaller"), "put"),
+        (("what", "does", "this", "error", "mean"), "help"),
+        (("which", "Flink", "release", "wrote", "this"), "ls"),
+        (("give", "one", "key", "another", "value"), "put"),
+        (("cron",), "verify"),
+        (("Azure", "SAS", "token"), "ls"),
     ],
 )
 def test_words_find_answers(run: Run, words: tuple[str, ...], command: str) -> None:
     ran = run("help", *words)
     assert ran.code == 0
-    assert f"  pyspark-savepoint {command} " in "\n".join(ran.out.splitlines()[:4])  # the first answer, or the second
+    assert f"pyspark-savepoint {command} " in "\n".join(ran.out.splitlines()[:4])  # the first answer, or the second
 
 
 def test_words_find_the_oldest_entry(run: Run) -> None:
@@ -179,6 +191,13 @@ def test_each_error_is_found(run: Run) -> None:
             ran = run("help", name.upper())
             assert ran.code == 0
             assert ran.out.startswith(f"{name}\n")
+
+
+@pytest.mark.parametrize(("word", "page"), [("proxy", "README.md"), ("Beam", "formats/README.md")])
+def test_words_of_the_reference_alone_find_its_sections(run: Run, word: str, page: str) -> None:
+    title, place = run("help", word).out.splitlines()[:2]
+    assert title.startswith("Section: ")
+    assert place.partition("#")[0].endswith(f"pyspark_savepoint/{page}")
 
 
 def test_words_that_no_question_has(run: Run) -> None:
