@@ -59,7 +59,8 @@ class EvolutionChecks(Face[R, T]):
 
         Returns:
             A row per operator, key, state and field (``level``): ``operator``, ``old_uid``, ``new_uid``, ``state``,
-            ``field``, ``verdict`` and ``reason``.
+            ``field``, ``verdict`` and ``reason``. What is true of the whole job has a row of level ``job``, without
+            a verdict, such as a time zone that must stay.
 
         Raises:
             OptionError: If a plan is not one, or not that of the savepoint, or an argument names what is not there.

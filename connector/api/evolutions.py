@@ -19,6 +19,7 @@ from pyspark_savepoint.plan.evolved_operators import EvolvedSavepoint, has_state
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
+from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
 from pyspark_savepoint.statebackends.evolution.histories import HISTORY, history_row_names, slices_of
@@ -205,7 +206,7 @@ class Evolutions(Face[R, T]):
             with refusing(argument):
                 shapes = shapes_of(plan)
                 result = sink_result(plan, sink, argument)
-            check_belongs(shapes, snapshot, argument, NO_PLAN)
+            check_belongs(with_parts(plan, shapes, snapshot), snapshot, argument, NO_PLAN)
             sides.append((result, savepoint.plan))
         table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
         return table

@@ -60,7 +60,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed, UniqueRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
-from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape
+from pyspark_savepoint.statebackends.evolution.shapes import Layout
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -319,11 +319,6 @@ class EvolvedOperator:
         return placed.mapped(merged, function.schema)
 
 
-def is_single(shape: OperatorShape | None) -> bool:
-    """Return whether there is an operator whose max parallelism is 1, as it has no key."""
-    return shape is not None and shape.is_single
-
-
 @dataclass(frozen=True)
 class RekeyedTimers:
     """Function of batches: timers under the keys of NEW."""
@@ -435,7 +430,7 @@ class EvolvedSavepoint:
             known[change.new.uid] = evolved, change
             if change.moves:
                 moved.append((evolved, identifier_of(change.new.uid)))
-        if resized or any(is_single(one.old) != is_single(one.new) for one in self.evolution.operators):
+        if resized or any(one.narrows or one.widens for one in self.evolution.operators):
             # Operators behind one without a key have max parallelism 1 too. Flink needs nothing of those without state.
             plan = plan.without(*(one for one in plan.operators if one.base is not None and not has_state(one)))
         return _moved(plan, moved).with_new(*new)
@@ -444,7 +439,7 @@ class EvolvedSavepoint:
         """Return the max parallelism that an operator of OLD has in NEW: 1 without a key, the job's if it gets one."""
         if change.narrows:
             return 1
-        if is_single(change.old) and not is_single(change.new) and operator.max_parallelism == 1:
+        if change.widens and operator.max_parallelism == 1:
             return max(one.max_parallelism for one in self.plan.operators)
         return operator.max_parallelism
 

@@ -9,6 +9,7 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, Verdict
+from pyspark_savepoint.statebackends.evolution.connector_parts import is_keyed
 from pyspark_savepoint.statebackends.evolution.plans import Plan
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
@@ -25,6 +26,7 @@ FORST = (
     "this is a savepoint of ForSt, and changed state is written in the canonical format, which ForSt does not restore: "
     "write it portable, and run the new job on RocksDB or hashmap"
 )
+OF_CONNECTOR = ", which has no keyed state: a part of a connector, perhaps, with a name that is not known"
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 
 
@@ -100,7 +102,7 @@ def _differences(shapes: Shapes, savepoint: Snapshot) -> Iterator[str]:
             continue
         shape = expected.get(operator.operator_id)
         if shape is None:
-            yield f"no node has operator {_label(operator)}"
+            yield f"no node has operator {_label(operator)}" + ("" if is_keyed(operator) else OF_CONNECTOR)
         elif shape.known and not shape.of_connector:
             yield from _different_states(shape, described[operator.operator_id])
 

@@ -304,6 +304,8 @@ class OperatorChange:
     candidates: tuple[str, ...] = ()
     #: It has no key, and one key group in NEW alone: its rows move there.
     narrows: bool = False
+    #: It had one key group, and has those of the job now.
+    widens: bool = False
 
     @property
     def old_uid(self) -> str | None:
@@ -365,8 +367,10 @@ class Evolution:
         )
 
     def to_rows(self) -> list[dict[str, str | None]]:
-        """Return a row per operator, state and field; ``level`` says which, and ``verdict`` what becomes of it."""
+        """Return a row per warning, operator, state and field; ``level`` says which, ``verdict`` what becomes of it."""
         rows: list[dict[str, str | None]] = []
+        nothing = {"operator": None, "old_uid": None, "new_uid": None, "state": None, "field": None, "verdict": None}
+        rows += [{"level": "job", **nothing, "reason": warning} for warning in self.warnings]
         for one in self.operators:
             shape = one.new or one.old
             head: dict[str, str | None] = {

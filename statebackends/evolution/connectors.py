@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, StateChange, Verdict, worst
+from pyspark_savepoint.statebackends.evolution.connector_parts import moved_part
 from pyspark_savepoint.statebackends.evolution.deciding import Decision, with_time_to_live
 from pyspark_savepoint.statebackends.evolution.deciding_rows import RowState, row_change
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before
@@ -21,6 +23,8 @@ PLACES = (
     "topic", "topic-pattern", "topics", "path", "table-name", "database-name", "stream", "stream.arn", "collection",
     "url",
 )  # fmt: skip
+#: Parts of a sink that each plan has.
+PLANNED = ("sink", "committer", "global committer")
 NEW_SOURCE = "it is new: it reads from where its options say, which must be its beginning if old rows matter"
 NEW_MATERIALIZER = "the rows of the new materializer do not come from it"
 BY_KEY = "its lists are in the order of their keys, as the order of arrival is not known"
@@ -89,17 +93,35 @@ def _sources(decision: Decision) -> Iterator[OperatorChange]:
         if not partners:
             yield OperatorChange(Verdict.BEGINS_EMPTY, None, shape, reasons=(NEW_SOURCE,))
             continue
-        (before,) = decision.old_shapes[partners.pop(0)]
+        before, *parts = decision.old_shapes[partners.pop(0)]
         reasons = ["it goes on where it was"]
         options = _table(decision.old.plan.nodes[before.node])[1], _table(node)[1]
         other = sorted(one for one in {*options[0], *options[1]} if options[0].get(one) != options[1].get(one))
         if other:
             reasons.append(f"options of its table are others: {', '.join(other)}")
         yield OperatorChange(Verdict.AS_IS, before, shape, reasons=tuple(reasons))
+        for part in parts:
+            yield _part(decision, part, node)
     for numbers in waiting.values():
         for number in numbers:
-            (before,) = decision.old_shapes[number]
-            yield OperatorChange(Verdict.LOST, before, None, reasons=("the new query does not read it",))
+            for before in decision.old_shapes[number]:
+                yield OperatorChange(Verdict.LOST, before, None, reasons=("the new query does not read it",))
+
+
+def _part(decision: Decision, part: OperatorShape, node: Node) -> OperatorChange:
+    """Return what becomes of a part of a connector that no plan names."""
+    before = decision.old.plan.nodes[part.node]
+    connectors = [_options(one).get("connector") for one in (before, node)]
+    if connectors[0] != connectors[1]:
+        return OperatorChange(Verdict.LOST, part, None, reasons=("its table has another connector now",))
+    return OperatorChange(Verdict.AS_IS, part, moved_part(part, before, node), reasons=("its state moves with it",))
+
+
+def _options(node: Node) -> Mapping[str, Any]:
+    """Return the options of the table of a source or sink."""
+    return (
+        _table(node)[1] if node.kind in SOURCES else (sink_table(node).get("resolvedTable") or {}).get("options") or {}
+    )
 
 
 def _sinks(decision: Decision) -> Iterator[OperatorChange]:
@@ -136,6 +158,9 @@ def _sink(decision: Decision, node: Node, partner: int | None) -> Iterator[Opera
         else:
             yield OperatorChange(Verdict.AS_IS, before, shape, reasons=("its state moves with it",))
     for before in olds.values():
+        if before.of_connector and before.transformation not in PLANNED and not before.is_generated:
+            yield _part(decision, before, node)
+            continue
         reason = "the sink needs no materializer any more" if not before.of_connector else "the sink has no such part"
         yield OperatorChange(Verdict.LOST, before, None, reasons=(reason,))
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs, notes_of_forst, notes_of_over
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange, Verdict, worst
+from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
 from pyspark_savepoint.statebackends.evolution.deciding import Decision, dropped
 from pyspark_savepoint.statebackends.evolution.expected import SOURCES, shapes_of
 from pyspark_savepoint.statebackends.evolution.histories import Histories, history_names, sentences
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
-from pyspark_savepoint.statebackends.evolution.matching import match_nodes
+from pyspark_savepoint.statebackends.evolution.matching import Shapes, match_nodes
 from pyspark_savepoint.statebackends.evolution.planless import with_generated_ids
 from pyspark_savepoint.statebackends.evolution.plans import Plan, PlanLike, read_plan, refusing
+from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import Options
 from pyspark_savepoint.statebackends.evolution.unsaid import unsaid
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 
+#: Nodes whose operators run in one task with the one before and the one behind.
+CHAINED = ("calc", "drop-update-before")
 FILLS, FILTERS = ("refuse", "initial"), ("refuse", "keep")
 
 
@@ -82,6 +86,7 @@ def evolution_of(
     if new_explain is not None:
         new_shapes = with_generated_ids(new, new_shapes, new_explain, "new_explain")
     if savepoint is not None:
+        old_shapes = with_parts(old, old_shapes, savepoint)
         check_belongs(old_shapes, savepoint)
     with refusing("old_plan' or 'new_plan"):
         matches = match_nodes(old_lineage, new_lineage, old_shapes, new_shapes, options.nodes)
@@ -90,7 +95,7 @@ def evolution_of(
         options.refuse_unknown(_fields(changes))
         given = Histories(new_lineage, options.backfill, compares=not options.keeps_filters)
         applied, histories = given.applied(changes)
-        operators = list(_narrowed(applied, old, new, savepoint))
+        operators = list(_narrowed(applied, Singles(old, old_shapes), Singles(new, new_shapes), savepoint))
         stateful = frozenset(number for number, one in new_shapes.items() if any(not each.of_connector for each in one))
         warnings = (*_warnings(decision), *sentences(histories), *_settings(new), *unsaid(old, new, stateful))
         if savepoint is not None:
@@ -102,25 +107,56 @@ def evolution_of(
     return Evolution(tuple(_relevant(operators, kept)), warnings, histories, names)
 
 
+@dataclass(frozen=True)
+class Singles:
+    """Operators of a plan that have one key group: those without a key, and sinks that are chained to one."""
+
+    plan: Plan
+    shapes: Shapes
+
+    def has(self, shape: OperatorShape) -> bool:
+        """Return whether an operator has one key group."""
+        if not self.plan.is_since(1, 17):
+            return False
+        return self._is_behind_one(shape.node) if shape.of_connector else shape.is_single
+
+    def _is_behind_one(self, number: int) -> bool:
+        node = self.plan.nodes[number]
+        if node.attributes.get("requireUpsertMaterialize"):
+            return False
+        while len(node.inputs) == 1:
+            (node,) = self.plan.inputs(node)
+            if any(one.is_single for one in self.shapes[node.id]):
+                return True
+            if node.kind not in CHAINED:
+                return False
+        return False
+
+
 def _narrowed(
-    changes: Iterable[OperatorChange], old: Plan, new: Plan, savepoint: Snapshot | None
+    changes: Iterable[OperatorChange], old: Singles, new: Singles, savepoint: Snapshot | None
 ) -> Iterator[OperatorChange]:
-    """Yield changes, and of operators that have one key group in NEW alone, that their rows move there."""
+    """Yield changes, and of operators that have one key group in one plan alone, that they get it or lose it."""
     limits = {str(one.operator_id): one.max_parallelism for one in savepoint.operators} if savepoint is not None else {}
     for change in changes:
-        if change.new is None or not change.new.is_single or not new.is_since(1, 17):
+        if change.new is None or (change.old is None and change.new.of_connector):
             yield change
+            continue
+        if not new.has(change.new):
+            widens = change.old is not None and old.has(change.old)
+            yield replace(change, widens=widens)
             continue
         if change.old is None:
             yield replace(change, narrows=True)
             continue
-        planned = 1 if change.old.is_single and old.is_since(1, 17) else None
+        planned = 1 if old.has(change.old) else None
         limit = limits.get(str(change.old.operator_id), planned)
-        if limit == 1:
+        if limit == 1 or (limit is None and change.old.of_connector):
             yield change
             continue
         has = "more than one key group" if limit is None else f"max parallelism {limit}"
-        reason = f"it has {has}; Flink {new.flink_version} gives it 1, as it has no key: its rows move to one key group"
+        reason = f"it has {has}; Flink {new.plan.flink_version} gives it 1, as it has no key"
+        reason += "" if change.old.of_connector else ": its rows move to one key group"
         verdict = worst((change.verdict, Verdict.TRANSFORMED))
         yield replace(change, verdict=verdict, narrows=True, reasons=(*change.reasons, reason))
 

@@ -75,6 +75,17 @@ CALLS = {
 }
 
 
+class Committing(Query):
+    """A query whose sink has a committer, which has state without a key."""
+
+    @property
+    def job(self) -> dict[str, Any]:
+        """The statements of the job."""
+        job = super().job
+        sink = table("sink", self.columns, "retract").replace("'connector'", "'commits' = 'true', 'connector'")
+        return {**job, "tables": [*self.tables, sink]}
+
+
 @dataclass(frozen=True)
 class Keyed(Query):
     """A query whose sink has a primary key, so that it materializes rows of another key."""
@@ -669,6 +680,10 @@ def _without_a_key(kinds: Kinds, seed: int) -> None:
     }
     for name, (columns, text) in texts.items():
         kinds.add(f"keyless/{name}", columns, text)
+    grouped = Committing("shop STRING, n BIGINT", "SELECT shop, COUNT(*) AS n FROM orders GROUP BY shop", (ORDERS,))
+    single = Committing(grouped.columns, "SELECT 'all' AS shop, COUNT(*) AS n FROM orders", (ORDERS,))
+    for name, old, new in (("loses-keys", grouped, single), ("same", grouped, grouped), ("single", single, single)):
+        kinds.cases[f"keyless/committing-{name}"] = Case(old, new, kinds.script, None, dict(FILL))
     kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
     text, two = "SELECT o.id, p.paid FROM orders o JOIN payments p ON o.amount < p.paid", {"parallelism.default": "2"}
     kinds.add("keyless/join", "id paid", text)

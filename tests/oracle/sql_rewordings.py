@@ -622,6 +622,12 @@ def _live(kinds: Kinds, seed: int) -> None:
         "BETWEEN p.ts - INTERVAL "
         "'60' SECOND AND p.ts + INTERVAL '60' SECOND",
     )
+    side = "(SELECT * FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '2' MINUTE)))"
+    windows = (
+        f"SELECT o.id, p.paid FROM {side.format('orders')} o JOIN {side.format('paid')} p ON o.shop = p.shop "
+        "AND o.window_start = p.window_start AND o.window_end = p.window_end"
+    )
+    add("window-join", "id paid", windows)
     kinds.script, kinds.tables = orders(seed, "rates"), (ORDERS, RATES)
     add(
         "temporal",

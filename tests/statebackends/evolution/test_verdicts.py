@@ -366,3 +366,10 @@ def test_what_was_looked_up_is_the_same_in_plans_of_other_releases() -> None:
 def test_changed_state_of_forst_is_for_other_backends() -> None:
     (note,) = evolution("2.3.0/forst-rank").warnings
     assert note.endswith("write it portable, and run the new job on RocksDB or hashmap")
+
+
+def test_parts_of_a_connector_move_with_their_sink() -> None:
+    part = evolution("1.20.5/committing-sink").of("Sink Committer: 8_writer")
+    assert part is not None
+    assert part.old is not None
+    assert (part.old.uid, part.moves, part.narrows) == ("Sink Committer: 7_writer", True, True)

@@ -69,6 +69,10 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
     private static final ConfigOption<String> LOOKUP =
             ConfigOptions.key("lookup").stringType().noDefaultValue();
 
+    /** Whether the sink has a committer, which has state. */
+    private static final ConfigOption<Boolean> COMMITS =
+            ConfigOptions.key("commits").booleanType().defaultValue(false);
+
     /** The local cluster runs in the same JVM. */
     private static volatile JsonNode script;
 
@@ -115,7 +119,7 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
 
     @Override
     public Set<ConfigOption<?>> optionalOptions() {
-        return Set.of(CHANGES, LOOKUP);
+        return Set.of(CHANGES, LOOKUP, COMMITS);
     }
 
     private static String changes(Context context) {
@@ -147,7 +151,9 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
     @Override
     public DynamicTableSink createDynamicTableSink(Context context) {
         String table = context.getObjectIdentifier().getObjectName();
-        return new Kept(table, context.getPhysicalRowDataType(), changes(context));
+        boolean commits =
+                Boolean.parseBoolean(context.getCatalogTable().getOptions().get(COMMITS.key()));
+        return new Kept(table, context.getPhysicalRowDataType(), changes(context), commits);
     }
 
     private record Played(String table, RowType rows, String changes) implements ScanTableSource {
@@ -243,7 +249,7 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
         return all;
     }
 
-    private record Kept(String table, DataType rows, String changes) implements DynamicTableSink {
+    private record Kept(String table, DataType rows, String changes, boolean commits) implements DynamicTableSink {
         @Override
         public ChangelogMode getChangelogMode(ChangelogMode requested) {
             return changes.equals("retract") ? requested : mode(changes);
@@ -259,8 +265,8 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
                             .returns(Types.INT)
                             .setParallelism(stream.getParallelism());
                     provider.generateUid("keep").ifPresent(kept::uid);
-                    DataStreamSink<Integer> end = kept.sinkTo(Sinks.plain());
-                    provider.generateUid("end").ifPresent(end::uid);
+                    DataStreamSink<Integer> end = kept.sinkTo(commits ? Sinks.committing() : Sinks.plain());
+                    provider.generateUid("writer").ifPresent(end::uid);
                     return end;
                 }
             };
