@@ -16,6 +16,9 @@ Numba's own wrappers, which take Python objects of any kind, are left out: they 
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
@@ -23,6 +26,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
@@ -61,7 +65,8 @@ def compiled(kernel: Any, signature: Signature) -> Compiled:
     dispatcher = njit(**SHARED, pipeline_class=_Compiler)(_with_names(kernel))
     dispatcher.py_func.__globals__[kernel.__name__] = dispatcher
     given = tuple(map(_numba_type, signature.arguments))
-    dispatcher.compile(given)
+    with _without_collector():
+        dispatcher.compile(given)
     (result,) = dispatcher.overloads.values()
     library = result.library
     unknown = [
@@ -72,6 +77,18 @@ def compiled(kernel: Any, signature: Signature) -> Compiled:
     assert not unknown, f"{kernel.__name__} calls {unknown}"
     code = library._get_compiled_object()  # no public name
     return Compiled("".join(map(_kind, _parts(result.fndesc.restype))), code)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Do not look for garbage: numba makes so many objects that it would take a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _with_names(function: Any, of_itself: Any = None) -> Any:
@@ -91,10 +108,14 @@ def helper(called: Any) -> Any:
     """Return numba's function of what a kernel calls: a helper, which is inlined, or another kernel."""
     function = called.py_func
     if function not in _forms:
-        how = {**SHARED, "no_cfunc_wrapper": True, "forceinline": getattr(called, "is_inlined", True)}
+        inlined = getattr(called, "is_inlined", True)
+        how = {**SHARED, "no_cfunc_wrapper": True, "forceinline": inlined, "pipeline_class": _HelperCompiler}
         form = FunctionType(function.__code__, {}, function.__name__, function.__defaults__, function.__closure__)
         njit: Any = numba.njit
-        _forms[function] = njit(**how)(form)  # before its names, since kernels may call themselves
+        dispatcher = _forms[function] = njit(**how)(form)  # before its names, since kernels may call themselves
+        find = dispatcher.get_call_template
+        # Numba would compile a helper once more for each literal that it is called with.
+        dispatcher.get_call_template = lambda args, kws: find(tuple(map(types.unliteral, args)), kws)
         form.__globals__.update(_with_names(function, _forms[function]).__globals__)
     return _forms[function]
 
@@ -227,11 +248,71 @@ class _Lowering(BaseNativeLowering):
         return _Lower
 
 
+class _Part(JITCodeLibrary):
+    """The code of a helper, which is only linked into kernels: these are optimized with all that is in them.
+
+    Numba would optimize it and make machine code of it alone, which takes longer than the kernels themselves.
+    """
+
+    def _optimize_final_module(self) -> None:
+        return
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return none, as Python does not call it."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        """What takes the environments of functions that Python calls."""
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Drop the environment."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _HelperLowering(NativeLowering):
+    _name: Any = "lowering_of_helper"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
 class _Compiler(CompilerBase):
     """Numba's compiler, but for the entry."""
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [(_Lowering, text) if each is NativeLowering else (each, text) for each, text in passes.passes]
-        passes.finalize()
-        return [passes]
+        return _passes(self.state, _Lowering)
+
+
+class _HelperCompiler(CompilerBase):
+    """Numba's compiler of what is only linked."""
+
+    def define_pipelines(self) -> list[Any]:
+        return _passes(self.state, _HelperLowering)
+
+
+#: Passes for what kernels do not have: closures, ``with``, literals as types, arrays as operands; and annotations.
+_NOT_NEEDED = (
+    *("WithLift", "InlineClosureLikes", "InlineInlinables", "FindLiterallyCalls", "LiteralUnroll"),
+    *("LiteralPropagationSubPipelinePass", "MakeFunctionToJitFunction", "NopythonRewrites", "InlineOverloads"),
+    *("AnnotateTypes", "RewriteSemanticConstants", "DeadBranchPrune"),
+)
+
+
+def _passes(state: Any, lowering: Any) -> list[Any]:
+    passes = DefaultPassBuilder.define_nopython_pipeline(state)
+    passes.passes = [
+        (lowering if each is NativeLowering else each, text)
+        for each, text in passes.passes
+        if each.__name__ not in _NOT_NEEDED
+    ]
+    state.type_annotation = None
+    passes.finalize()
+    return [passes]

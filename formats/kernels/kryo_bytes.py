@@ -89,7 +89,7 @@ def signed_int(buf: Any, p: Any, end: Any) -> Any:
     """Read an int in zig-zag."""
     value, p = varint(buf, p, end)
     value &= LOW32
-    return (value >> np.int64(1)) ^ -(value & np.int64(1)), p
+    return (value >> 1) ^ -(value & 1), p
 
 
 @inline
@@ -102,7 +102,7 @@ def plain_int(buf: Any, p: Any, end: Any) -> Any:
 @inline
 def signed_byte(buf: Any, p: Any, end: Any) -> Any:
     """Read a byte; 1000 where there is none."""
-    return (np.int64(buf[p]) ^ np.int64(0x80)) - np.int64(0x80) if p < end else np.int64(1000)
+    return (np.int64(buf[p]) ^ np.int64(0x80)) - np.int64(0x80) if p < end else 1000
 
 
 @inline
@@ -111,14 +111,14 @@ def size_plus_one(buf: Any, p: Any, end: Any) -> Any:
     size, p = varint(buf, p, end)
     size -= 1
     if size < 0 or size > end - p:
-        p = np.int64(-1)
+        p = -1
     return size, p
 
 
 @kernel
 def read_text(buf: Any, p: Any, end: Any) -> Any:
     """Read a text: start, length and form, and the position after it; -1 for null and what is left to the caller."""
-    start, size, form, stop = np.int64(p), np.int64(0), np.int64(MARKED), np.int64(-1)
+    start, size, form, stop = np.int64(p), np.int64(0), MARKED, -1
     if p < end and buf[p] < 128:
         while p + 8 <= end and not be_u64(buf, p) & HIGH_BITS:
             p += 8
@@ -134,16 +134,16 @@ def read_text(buf: Any, p: Any, end: Any) -> Any:
         if first & 0x40:
             # A size has at most four more bytes.
             rest, after = varint(buf, p, end)
-            size |= rest << np.int64(6)
-            p = after if after - p <= 4 else np.int64(-1)
+            size |= rest << 6
+            p = after if after - p <= 4 else -1
         size -= 1
         start = np.int64(p)
         if p >= 0 and 0 <= size <= end - p:
-            form = np.int64(ASCII)
+            form = ASCII
             stop = p + size
             for k in range(size):
                 if buf[p + k] >= 128:
-                    form = np.int64(UNITS)
+                    form = UNITS
                     stop = units_end(buf, start, size, end)
                     break
     return start, size, form, stop
@@ -152,15 +152,15 @@ def read_text(buf: Any, p: Any, end: Any) -> Any:
 @kernel
 def unit_at(buf: Any, p: Any, end: Any) -> Any:
     """Read a unit of UTF-16; return it and the position after it, or -1."""
-    unit = np.int64(buf[p]) if p < end else np.int64(-1)
-    stop = np.int64(-1)
+    unit = np.int64(buf[p]) if p < end else -1
+    stop = -1
     if 0 <= unit < 128:
         stop = p + 1
     elif unit >> 5 == 6 and p + 1 < end and buf[p + 1] >> 6 == 2:
-        unit = ((unit & 31) << np.int64(6)) | (np.int64(buf[p + 1]) & LOW6)
+        unit = ((unit & 31) << 6) | (np.int64(buf[p + 1]) & LOW6)
         stop = p + 2
     elif unit >> 4 == 14 and p + 2 < end and buf[p + 1] >> 6 == 2 and buf[p + 2] >> 6 == 2:
-        unit = ((unit & 15) << np.int64(12)) | ((np.int64(buf[p + 1]) & LOW6) << np.int64(6))
+        unit = ((unit & 15) << 12) | ((np.int64(buf[p + 1]) & LOW6) << 6)
         unit |= np.int64(buf[p + 2]) & LOW6
         stop = p + 3
     return unit, stop
@@ -173,14 +173,14 @@ def character(buf: Any, p: Any, end: Any) -> Any:
     The position is -1 for half of a pair, and for U+10FFFF, which may precede digits that stand for half of a pair.
     """
     unit, p = unit_at(buf, p, end)
-    units = np.int64(1)
+    units = 1
     if p >= 0 and unit >> 11 == 27:
         low, after = unit_at(buf, p, end)
-        p = np.int64(-1)
+        p = -1
         if after >= 0 and unit < 0xDC00 and low >> 10 == 55:
-            unit = 0x10000 + ((unit - 0xD800) << np.int64(10)) + (low - 0xDC00)
-            units = np.int64(2)
-            p = after if unit != 0x10FFFF else np.int64(-1)
+            unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)
+            units = 2
+            p = after if unit != 0x10FFFF else -1
     return unit, units, p
 
 
@@ -190,7 +190,7 @@ def units_end(buf: Any, p: Any, size: Any, end: Any) -> Any:
     while size > 0 and p >= 0:
         _, units, p = character(buf, p, end)
         size -= units
-    return p if size == 0 else np.int64(-1)
+    return p if size == 0 else -1
 
 
 @kernel

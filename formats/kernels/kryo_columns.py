@@ -86,7 +86,7 @@ def put_uuid(out: Any, q: Any, high: Any, low: Any) -> Any:
         else:
             place = k - (4 if k > 23 else 3 if k > 18 else 2 if k > 13 else 1 if k > 8 else 0)
             half = high if place < 16 else low
-            digit = (half >> np.int64(60 - 4 * (place & 15))) & np.int64(15)
+            digit = (half >> np.int64(60 - 4 * (place & 15))) & 15
             out[q + k] = digit + 48 if digit < 10 else digit + 87
     return q + 36
 
@@ -134,11 +134,11 @@ def _put_big(buf: Any, start: Any, size: Any, scale: Any, out: Any, q: Any) -> A
         q += 1
         low, high = _negated(low, high)
     # The digits in groups of nine, the last group first, and then without the zeros that precede the number.
-    count = np.int64(45)
+    count = 45
     first = q
     for k in range(5):
         low, high, group = _split(low, high)
-        put_digits(out, first + 36 - 9 * k, group, np.int64(9))
+        put_digits(out, first + 36 - 9 * k, group, 9)
     while count > 1 and out[first + 45 - count] == 48:
         count -= 1
     for k in range(count):
@@ -205,7 +205,7 @@ def _put_time(kind: Any, buf: Any, tree: Any, i: Any, out: Any, q: Any) -> Any:
         offset = (a & LOW_OFFSET) - OFFSET_BIAS
         if kind != ZONED:
             return put_offset(out, q, offset)
-        start, size = tree[i + 1, 1], tree[i + 1, 2] >> np.int64(2)
+        start, size = tree[i + 1, 1], tree[i + 1, 2] >> 2
         if size == 0:
             # The zone is an offset.
             q = put_offset(out, q, offset)
@@ -241,11 +241,11 @@ def put_value_text(
     kind = table[node, KIND]
     if kind in (TEXT, BYTES):
         if kind == BYTES:
-            for k in range(b >> np.int64(2)):
+            for k in range(b >> 2):
                 out[q + k] = buf[a + k]
-            q += b >> np.int64(2)
+            q += b >> 2
         else:
-            q = put_text(buf, a, b >> np.int64(2), b & np.int64(3), out, q)
+            q = put_text(buf, a, b >> 2, b & 3, out, q)
     elif kind == CHAR:
         q = put_utf8(out, q, a)
     elif kind == UUID:
@@ -257,7 +257,7 @@ def put_value_text(
         q += parts[part, KEY_SIZE]
     elif kind in (BIG_INTEGER, BIG_DECIMAL):
         scale = ((b & LOW32) ^ np.int64(0x80000000)) - np.int64(0x80000000)
-        q = _put_big(buf, a, b >> np.int64(32), scale, out, q)
+        q = _put_big(buf, a, b >> 32, scale, out, q)
     else:
         q = _put_time(kind, buf, tree, i, out, q)
     return q
@@ -267,10 +267,10 @@ def put_value_text(
 def room_of(table: Any, parts: Any, tree: Any, i: Any) -> Any:
     """Return the bytes that suffice for what is no container."""
     node = tree[i, 0]
-    room = np.int64(128)
+    room = 128
     if node >= 0:
         if table[node, KIND] in (TEXT, BYTES):
-            room += 3 * (tree[i, 2] >> np.int64(2))
+            room += 3 * (tree[i, 2] >> 2)
         elif table[node, KIND] == ENUM:
             room += parts[table[node, FIRST] + tree[i, 1], KEY_SIZE]
     return room
@@ -282,7 +282,7 @@ def text_rows(
 ) -> Any:
     """Store the texts or bytes of objects one after another, from row ``first`` on; return the row that has no room."""
     row = np.int64(first)
-    q = np.int64(offsets[row])
+    q = offsets[row]
     while row < places.shape[0]:
         if valid[row]:
             if q + room_of(table, parts, tree, places[row]) > out.shape[0]:
@@ -300,7 +300,7 @@ def big_rows(buf: Any, tree: Any, valid: Any, places: Any, out: Any) -> None:
         low, high = np.uint64(0), np.uint64(0)
         if valid[row]:
             i = places[row]
-            low, high = _halves(buf, tree[i, 1], tree[i, 2] >> np.int64(32))
+            low, high = _halves(buf, tree[i, 1], tree[i, 2] >> 32)
         out[row, 0] = low
         out[row, 1] = high
 
@@ -326,7 +326,7 @@ def _put_integer(out: Any, q: Any, a: Any) -> Any:
     size = a if a >= 0 else ~a
     width = 0 if size < 1 << 7 else 1 if size < 1 << 15 else 2 if size < 1 << 31 else 3
     out[q] = (3 + width) << 2
-    return _put(out, q + 1, a, np.int64(1) << np.int64(width))
+    return _put(out, q + 1, a, 1 << np.int64(width))
 
 
 @kernel
@@ -334,17 +334,17 @@ def _put_decimal(is_whole: Any, buf: Any, start: Any, b: Any, out: Any, q: Any) 
     """Store a big number; return the next position, -1 if it is left to the caller."""
     scale = ((b & LOW32) ^ np.int64(0x80000000)) - np.int64(0x80000000)
     if not 0 <= scale <= 38:
-        return np.int64(-1)
-    size = b >> np.int64(32)
+        return -1
+    size = b >> 32
     low, high = _halves(buf, start, size)
     if is_whole and size <= 8:
         return _put_integer(out, q, np.int64(low))
     positive, above = (low, high) if buf[start] < 128 else _negated(low, high)
-    kind = np.int64(2)
+    kind = 2
     if above == 0 and positive < np.uint64(1_000_000_000):
-        kind = np.int64(0)
+        kind = 0
     elif above == 0 and positive < np.uint64(1_000_000_000_000_000_000):
-        kind = np.int64(1)
+        kind = 1
     out[q] = (8 + kind) << 2
     out[q + 1] = scale
     q = _put(out, q + 2, np.int64(low), 4 if kind == 0 else 8)
@@ -357,9 +357,9 @@ def _put_decimal(is_whole: Any, buf: Any, start: Any, b: Any, out: Any, q: Any) 
 def _leaf(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, out: Any, q: Any) -> Any:
     """Store what is no container; return the next position, -1 if it is left to the caller."""
     node, a, b = tree[i, 0], tree[i, 1], tree[i, 2]
-    kind = np.int64(OTHER)
+    kind = OTHER
     if node >= 0:
-        kind = np.int64(table[node, KIND])
+        kind = table[node, KIND]
     if node < 0:
         out[q] = 0
         q += 1
@@ -367,7 +367,7 @@ def _leaf(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, out: 
         after = put_value_text(table, parts, texts, buf, tree, i, out, q + 5)
         size = after - q - 5
         if size <= 63:
-            out[q] = (size << np.int64(2)) | 1
+            out[q] = (size << 2) | 1
             for k in range(size):
                 out[q + 1 + k] = out[q + 5 + k]
             q += 1 + size
@@ -400,7 +400,7 @@ def _leaf(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, out: 
     elif kind in (BIG_INTEGER, BIG_DECIMAL):
         q = _put_decimal(kind == BIG_INTEGER, buf, a, b, out, q)
     else:
-        q = np.int64(-1)
+        q = -1
     return q
 
 
@@ -414,7 +414,7 @@ def _key_id(keys: Any, slots: Any, texts: Any, buf: Any, of_text: Any, start: An
     for k in range(size):
         value = (value ^ np.uint64((texts[start + k] if of_text else buf[start + k]) & 0x7F)) * FNV_PRIME
     slot = np.int64(value % np.uint64(SLOTS))
-    found = np.int64(-1)
+    found = -1
     while slots[slot] // SLOTS == state[STAMP] and found < 0:
         other = slots[slot] % SLOTS
         if keys[other, 1] == size:
@@ -431,7 +431,7 @@ def _key_id(keys: Any, slots: Any, texts: Any, buf: Any, of_text: Any, start: An
                 found = other
         slot = (slot + 1) % SLOTS
     if found < 0 and state[KEYS] < MAX_KEYS:
-        found = np.int64(state[KEYS])
+        found = state[KEYS]
         slots[slot] = state[STAMP] * SLOTS + found
         keys[found, 0] = start
         keys[found, 1] = size
@@ -446,15 +446,15 @@ def _is_before(
 ) -> Any:
     """Compare two texts of ASCII: -1, 0 or 1."""
     size = min(left_size, right_size)
-    result = np.int64(0)
+    result = 0
     for k in range(size):
         one = np.int64(texts[left + k] if left_home else buf[left + k]) & 0x7F
         difference = one - (np.int64(texts[right + k] if right_home else buf[right + k]) & 0x7F)
         if difference != 0:
-            result = np.int64(-1 if difference < 0 else 1)
+            result = -1 if difference < 0 else 1
             break
     if result == 0 and left_size != right_size:
-        result = np.int64(-1 if left_size < right_size else 1)
+        result = -1 if left_size < right_size else 1
     return result
 
 
@@ -466,8 +466,8 @@ def _order(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, pair
     the caller has to do it.
     """
     node = tree[i, 0]
-    kind = table[node, KIND] if node >= 0 and not pair else np.int64(OTHER)
-    count = np.int64(2) if pair else tree[i, 1]
+    kind = table[node, KIND] if node >= 0 and not pair else OTHER
+    count = 2 if pair else tree[i, 1]
     keyed, paired, good = pair, False, True
     child = i if pair else i + 1
     if kind == MAP:
@@ -476,7 +476,7 @@ def _order(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, pair
         j = child
         for _ in range(count):
             key = tree[j, 0]
-            key_kind = table[key, KIND] if key >= 0 else np.int64(OTHER)
+            key_kind = table[key, KIND] if key >= 0 else OTHER
             if key_kind == TEXT:
                 good = good and tree[j, 2] & 3 != UNITS
             elif (_has_text(key_kind) and key_kind != ENUM) or key_kind >= CONTAINER:
@@ -489,10 +489,10 @@ def _order(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, pair
         paired = not keyed
     if good and keyed and kind == MAP:
         for k in range(count):
-            start, size, home = tree[child, 1], tree[child, 2] >> np.int64(2), np.int64(0)
+            start, size, home = tree[child, 1], tree[child, 2] >> 2, 0
             if table[tree[child, 0], KIND] == ENUM:
                 part = table[tree[child, 0], FIRST] + tree[child, 1]
-                start, size, home = parts[part, KEY], parts[part, KEY_SIZE], np.int64(1)
+                start, size, home = parts[part, KEY], parts[part, KEY_SIZE], 1
             at = base + k
             while at > base:
                 order = _is_before(texts, buf, start, size, home, work[at - 1, 1], work[at - 1, 2], work[at - 1, 3])
@@ -511,7 +511,7 @@ def _order(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, pair
         if not keyed:  # the same key twice
             good = False
     elif good:
-        first = np.int64(0) if pair else table[node, FIRST]
+        first = 0 if pair else table[node, FIRST]
         for k in range(count):
             at = base + k
             if pair or kind == FIELDS:
@@ -540,7 +540,7 @@ def _container(
             if q + room_of(table, parts, tree, i) > out.shape[0]:
                 return -2
             return _leaf(table, parts, texts, buf, tree, i, out, q)
-    limit = np.int64(2) if pair else tree[i, 1]
+    limit = 2 if pair else tree[i, 1]
     if base + limit > work.shape[0]:
         return -1
     count, keyed, paired, good = _order(table, parts, texts, buf, tree, i, pair, work, base)
@@ -548,7 +548,7 @@ def _container(
         return -1
     if q + 5 + 8 * (count + 1) > out.shape[0]:
         return -2
-    most = np.int64(0)
+    most = 0
     if keyed:
         for k in range(base, base + count):
             number = _key_id(keys, slots, texts, buf, work[k, 3], work[k, 1], work[k, 2], state)
@@ -593,7 +593,7 @@ def _container(
     if keyed:
         for k in range(base, base + count):
             p = _put(out, p, work[k, 1], id_width)
-    p = _put(out, p, np.int64(0), width)
+    p = _put(out, p, 0, width)
     for k in range(base, base + count):
         p = _put(out, p, work[k, 2], width)
     return at + shift
@@ -610,7 +610,7 @@ def variant_rows(
     """
     row = np.int64(first)
     alone: Any = np.bool_(False)
-    q, m = np.int64(state[OUT]), np.int64(state[METADATA])
+    q, m = state[OUT], state[METADATA]
     while row < roots.shape[0]:
         i = roots[row]
         if i >= 0 and tree[i, 0] >= 0:
@@ -620,13 +620,13 @@ def variant_rows(
             after = np.int64(-2)
             if kind >= CONTAINER:
                 after = np.int64(
-                    _container(table, parts, texts, buf, tree, i, alone, out, q, work, np.int64(0), keys, slots, state)
+                    _container(table, parts, texts, buf, tree, i, alone, out, q, work, 0, keys, slots, state)
                 )
             elif q + room_of(table, parts, tree, i) <= out.shape[0]:
                 after = _leaf(table, parts, texts, buf, tree, i, out, q)
             if after == -2:
                 break
-            count, total = np.int64(state[KEYS]), np.int64(0)
+            count, total = state[KEYS], 0
             for k in range(count):
                 total += keys[k, 1]
             if after >= 0 and m + 5 + 4 * (count + 1) + total > metadata.shape[0]:
@@ -638,8 +638,8 @@ def variant_rows(
                 width = np.int64(_width(max(total, count)))
                 metadata[m] = 1 | ((width - 1) << 6)
                 m = _put(metadata, m + 1, count, width)
-                m = _put(metadata, m, np.int64(0), width)
-                total = np.int64(0)
+                m = _put(metadata, m, 0, width)
+                total = 0
                 for k in range(count):
                     total += keys[k, 1]
                     m = _put(metadata, m, total, width)
@@ -677,10 +677,10 @@ def _fill(
 ) -> Any:  # fmt: skip
     """Append an object, or null, to a column; return whether the column accepts it and all that is in it."""
     if i >= 0 and tree[i, 0] < 0:
-        i = np.int64(-1)
-    accepted = np.int64(1)
+        i = -1
+    accepted = 1
     if i >= 0:
-        accepted = np.int64(accepts[column, tree[i, 0]])
+        accepted = accepts[column, tree[i, 0]]
         if accepted == 0 or (accepted == WHOLE_MICROS and tree[i, 2] % 1000 != 0):
             return False
     kind = columns[column, COLUMN_KIND]
@@ -697,7 +697,7 @@ def _fill(
             elif i >= 0:
                 numbers[at, 1] = tree[i, 1]
                 numbers[at, 2] = tree[i, 2]
-    rounds = np.int64(0)
+    rounds = 0
     if kind in (STRUCT, HELD):
         rounds = columns[column, PARTS]
     elif kind in (LIST, ENTRIES) and i >= 0:
@@ -711,7 +711,7 @@ def _fill(
             part += k & 1
             if k & 1 == 0 and tree[child, 0] < 0:
                 return False
-        inner = child if i >= 0 else np.int64(-1)
+        inner = child if i >= 0 else -1
         if not _fill(columns, members, accepts, tree, members[part], inner, row, bases, counts, numbers):
             return False
         if i >= 0:
@@ -730,6 +730,6 @@ def fill_rows(
     """
     for row in range(roots.shape[0]):
         if roots[row] >= 0 and not _fill(
-            columns, members, accepts, tree, np.int64(0), roots[row], np.int64(row), bases, counts, numbers
+            columns, members, accepts, tree, 0, roots[row], np.int64(row), bases, counts, numbers
         ):
             roots[row] = LEFT_TO_CALLER

@@ -43,30 +43,30 @@ def is_date(year: Any, month: Any, day: Any) -> Any:
 
 @inline
 def packed_date(year: Any, month: Any, day: Any) -> Any:
-    return (year << np.int64(9)) | (month << np.int64(5)) | day
+    return (year << 9) | (month << 5) | day
 
 
 @kernel
 def days_of(packed: Any) -> Any:
     """Return the day since 1970 of a date."""
-    year = packed >> np.int64(9)
-    month = (packed >> np.int64(5)) & np.int64(15)
+    year = packed >> 9
+    month = (packed >> 5) & 15
     y = year - (1 if month <= 2 else 0)
     era = y // 400
     in_era = y - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + (packed & np.int64(31)) - 1
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + (packed & 31) - 1
     return era * 146097 + in_era * 365 + in_era // 4 - in_era // 100 + of_year - 719468
 
 
 @inline
 def year_of(packed: Any) -> Any:
-    return packed >> np.int64(9)
+    return packed >> 9
 
 
 @inline
 def is_in_range(packed: Any) -> Any:
     """Return whether a date is in Spark's years."""
-    return 1 <= (packed >> np.int64(9)) <= 9999
+    return 1 <= (packed >> 9) <= 9999
 
 
 @kernel
@@ -94,12 +94,12 @@ def read_date(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
 def read_clock(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read a LocalTime: nanoseconds since midnight, and the position after it, or -1."""
     hour = signed_byte(buf, p, end)
-    minute, second, nano = np.int64(0), np.int64(0), np.int64(0)
+    minute, second, nano = 0, 0, 0
     p += 1
     if kryo == 2:
         minute = signed_byte(buf, p, end)
         nano, p = signed_int(buf, p + 1, end)
-        second = signed_byte(buf, p, end) if p >= 0 else np.int64(1000)
+        second = signed_byte(buf, p, end) if p >= 0 else 1000
         p += 1
     elif hour < 0:
         hour = ~hour
@@ -116,32 +116,32 @@ def read_clock(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
             else:
                 nano, p = varint(buf, p, end)
     good = 0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60 and 0 <= nano < NANOS and 0 < p <= end
-    return (hour * 3600 + minute * 60 + second) * NANOS + nano, p if good else np.int64(-1)
+    return (hour * 3600 + minute * 60 + second) * NANOS + nano, p if good else -1
 
 
 @kernel
 def read_offset(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read a ZoneOffset: its seconds, and the position after it, or -1."""
-    seconds = np.int64(0)
+    seconds = 0
     if kryo == 2:
         seconds, p = signed_int(buf, p, end)
     else:
         quarters = signed_byte(buf, p, end)
-        p = p + 1 if quarters != 1000 else np.int64(-1)
+        p = p + 1 if quarters != 1000 else -1
         seconds = quarters * 900
         if p >= 0 and quarters == LONG_OFFSET:
             if p + 4 <= end:
                 seconds = (le_u32(buf, p) ^ np.int64(0x80000000)) - np.int64(0x80000000)
                 p += 4
             else:
-                p = np.int64(-1)
-    return seconds, p if -MAX_OFFSET <= seconds <= MAX_OFFSET else np.int64(-1)
+                p = -1
+    return seconds, p if -MAX_OFFSET <= seconds <= MAX_OFFSET else -1
 
 
 @kernel
 def read_moment(kryo: Any, how: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read seconds and nanoseconds of a moment or duration, and the position after them, or -1."""
-    seconds, nanos = np.int64(0), np.int64(0)
+    seconds, nanos = 0, 0
     if how >= OF_INSTANT:
         if kryo == 2:
             nanos, p = signed_int(buf, p, end)
@@ -154,7 +154,7 @@ def read_moment(kryo: Any, how: Any, buf: Any, p: Any, end: Any) -> Any:
                 seconds = le_i64(buf, p)
                 p += 8
             else:
-                p = np.int64(-1)
+                p = -1
             if p >= 0:
                 nanos, p = plain_int(buf, p, end)
     else:
@@ -165,15 +165,15 @@ def read_moment(kryo: Any, how: Any, buf: Any, p: Any, end: Any) -> Any:
                 nanos, p = varint(buf, p, end)
                 if kryo != 2:
                     millis += nanos // 1_000_000
-                    p = p if millis < 1 << 62 else np.int64(-1)
+                    p = p if millis < 1 << 62 else -1
             seconds = millis // 1000
-    return seconds, nanos, p if 0 <= nanos < NANOS else np.int64(-1)
+    return seconds, nanos, p if 0 <= nanos < NANOS else -1
 
 
 @kernel
 def read_period(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read a Period: years and months, days, and the position after them, or -1."""
-    years, months, days = np.int64(0), np.int64(0), np.int64(0)
+    years, months, days = 0, 0, 0
     if kryo == 2:
         days, p = signed_int(buf, p, end)
         if p >= 0:
@@ -186,7 +186,7 @@ def read_period(kryo: Any, buf: Any, p: Any, end: Any) -> Any:
             months, p = plain_int(buf, p, end)
         if p >= 0:
             days, p = plain_int(buf, p, end)
-    return (years << np.int64(32)) | (months & np.int64(0xFFFFFFFF)), days, p
+    return (years << 32) | (months & np.int64(0xFFFFFFFF)), days, p
 
 
 @kernel
@@ -213,11 +213,11 @@ def read_partial_date(kryo: Any, with_year: Any, buf: Any, p: Any, end: Any) -> 
                 day = np.int64(buf[p])
                 p += 1
             elif not with_year:
-                p = np.int64(-1)
+                p = -1
         else:
-            p = np.int64(-1)
+            p = -1
     if not (is_date(year, month, day) and 1 <= year <= 9999):
-        p = np.int64(-1)
+        p = -1
         year, month, day = np.int64(1), np.int64(1), np.int64(1)
     return packed_date(year, month, day), p
 
@@ -241,7 +241,7 @@ def put_number(out: Any, q: Any, number: Any) -> Any:
         out[q] = 45
         q += 1
         number = -number
-    width, rest = np.int64(1), number // 10
+    width, rest = 1, number // 10
     while rest > 0:
         width += 1
         rest //= 10
@@ -251,25 +251,25 @@ def put_number(out: Any, q: Any, number: Any) -> Any:
 @kernel
 def put_date(out: Any, q: Any, packed: Any) -> Any:
     """Store a date of the years 0 to 9999."""
-    q = put_digits(out, q, packed >> np.int64(9), np.int64(4))
+    q = put_digits(out, q, packed >> 9, 4)
     out[q] = 45
-    q = put_digits(out, q + 1, (packed >> np.int64(5)) & np.int64(15), np.int64(2))
+    q = put_digits(out, q + 1, (packed >> 5) & 15, 2)
     out[q] = 45
-    return put_digits(out, q + 1, packed & np.int64(31), np.int64(2))
+    return put_digits(out, q + 1, packed & 31, 2)
 
 
 @kernel
 def put_clock(out: Any, q: Any, nanos: Any) -> Any:
     """Store ``LocalTime.toString``."""
     seconds, fraction = nanos // NANOS, nanos % NANOS
-    q = put_digits(out, q, seconds // 3600, np.int64(2))
+    q = put_digits(out, q, seconds // 3600, 2)
     out[q] = 58
-    q = put_digits(out, q + 1, seconds // 60 % 60, np.int64(2))
+    q = put_digits(out, q + 1, seconds // 60 % 60, 2)
     if seconds % 60 != 0 or fraction != 0:
         out[q] = 58
-        q = put_digits(out, q + 1, seconds % 60, np.int64(2))
+        q = put_digits(out, q + 1, seconds % 60, 2)
     if fraction != 0:
-        digits = np.int64(9)
+        digits = 9
         while fraction % 1000 == 0:
             fraction //= 1000
             digits -= 3
@@ -286,12 +286,12 @@ def put_offset(out: Any, q: Any, seconds: Any) -> Any:
         return q + 1
     out[q] = 45 if seconds < 0 else 43
     size = abs(seconds)
-    q = put_digits(out, q + 1, size // 3600, np.int64(2))
+    q = put_digits(out, q + 1, size // 3600, 2)
     out[q] = 58
-    q = put_digits(out, q + 1, size // 60 % 60, np.int64(2))
+    q = put_digits(out, q + 1, size // 60 % 60, 2)
     if size % 60 != 0:
         out[q] = 58
-        q = put_digits(out, q + 1, size % 60, np.int64(2))
+        q = put_digits(out, q + 1, size % 60, 2)
     return q
 
 
@@ -326,7 +326,7 @@ def put_duration(out: Any, q: Any, seconds: Any, nanos: Any) -> Any:
             q += 1
         q = put_number(out, q, whole)
         if nanos != 0:
-            digits = np.int64(9)
+            digits = 9
             while nanos % 10 == 0:
                 nanos //= 10
                 digits -= 1
@@ -340,7 +340,7 @@ def put_duration(out: Any, q: Any, seconds: Any, nanos: Any) -> Any:
 @kernel
 def put_period(out: Any, q: Any, years_and_months: Any, days: Any) -> Any:
     """Store ``Period.toString``."""
-    years = years_and_months >> np.int64(32)
+    years = years_and_months >> 32
     months = ((years_and_months & np.int64(0xFFFFFFFF)) ^ np.int64(0x80000000)) - np.int64(0x80000000)
     out[q] = 80
     q += 1

@@ -190,10 +190,10 @@ def _is_same(texts: Any, at: Any, buf: Any, start: Any, size: Any) -> Any:
 def _name_node(names: Any, texts: Any, buf: Any, start: Any, size: Any) -> Any:
     """Return the node of a class by its name, or -1 if it is not in the tables."""
     slot = np.int64(hash_of(buf, start, size) % np.uint64(names.shape[0]))
-    found = np.int64(-1)
+    found = -1
     while names[slot, 1] > 0:
         if names[slot, 1] == size and _is_same(texts, names[slot, 0], buf, start, size):
-            found = np.int64(names[slot, 2])
+            found = names[slot, 2]
             break
         slot = slot + 1 if slot + 1 < names.shape[0] else np.int64(0)
     return found
@@ -204,29 +204,29 @@ def _class(names: Any, texts: Any, ids: Any, buf: Any, p: Any, end: Any, seen: A
     """Read a class: its node, NULL_NODE for null, and the position after it, -1 if it is left to the caller."""
     start = np.int64(p)
     number, p = varint(buf, p, end)
-    node = np.int64(NULL_NODE)
+    node = NULL_NODE
     if number == 0 and p - start > 1:
         # A null that takes more bytes than one is the null of VARIANT.
-        p = np.int64(-1)
+        p = -1
     elif p >= 0 and number > 1:
         if number - 2 < ids.shape[0]:
-            node = np.int64(ids[number - 2])
+            node = ids[number - 2]
         if node < 0:
-            p = np.int64(-1)
+            p = -1
             if number - 2 < ID_LIMIT:
                 state[WHAT] = NEW_ID
                 state[AT] = number - 2
     elif p >= 0 and number == 1:
-        known = np.int64(state[CLASSES])
+        known = state[CLASSES]
         number, p = varint(buf, p, end)
         if p >= 0 and number < known:
-            node = np.int64(seen[number])
+            node = seen[number]
         elif p >= 0 and number == known and known < MAX_NAMES:
             start, size, form, p = read_text(buf, p, end)
             if p >= 0 and size > 0 and form != UNITS:
                 node = _name_node(names, texts, buf, start, size)
                 if node < 0:
-                    p = np.int64(-1)
+                    p = -1
                     state[WHAT] = NEW_NAME
                     state[AT] = start
                     state[SIZE] = size
@@ -234,9 +234,9 @@ def _class(names: Any, texts: Any, ids: Any, buf: Any, p: Any, end: Any, seen: A
                     seen[known] = node
                     state[CLASSES] = known + 1
             else:
-                p = np.int64(-1)
+                p = -1
         else:
-            p = np.int64(-1)
+            p = -1
     return node, p
 
 
@@ -257,38 +257,38 @@ def _number(kryo: Any, how: Any, buf: Any, p: Any, end: Any) -> Any:
         a, p = signed_int(buf, p, end) if kryo == 2 else plain_int(buf, p, end)
     elif how in (BYTE, BOOLEAN):
         a = signed_byte(buf, p, end)
-        p = p + 1 if a != 1000 and (how == BYTE or 0 <= a <= 1) else np.int64(-1)
+        p = p + 1 if a != 1000 and (how == BYTE or 0 <= a <= 1) else -1
     elif how in (DOUBLE, FLOAT, SHORT, CHAR):
         width = 8 if how == DOUBLE else 4 if how == FLOAT else 2
         if p + width > end:
-            p = np.int64(-1)
+            p = -1
         elif how == DOUBLE:
             a = be_i64(buf, p) if kryo == 2 else le_i64(buf, p)
         elif how == FLOAT:
             a = np.int64(be_u32(buf, p)) if kryo == 2 else le_u32(buf, p)
             # A NaN that signals is made a quiet one on its way through other types.
             if a & 0x7FC00000 == 0x7F800000 and a & 0x3FFFFF:
-                p = np.int64(-1)
+                p = -1
         else:
-            a = be_u16(buf, p) if kryo == 2 else np.int64(buf[p]) | (np.int64(buf[p + 1]) << np.int64(8))
+            a = be_u16(buf, p) if kryo == 2 else np.int64(buf[p]) | (np.int64(buf[p + 1]) << 8)
             if how == SHORT:
                 a = (a ^ np.int64(0x8000)) - np.int64(0x8000)
             elif a >> 11 == 27:
-                p = np.int64(-1)
+                p = -1
         p = p + width if p >= 0 else p
     else:
-        p = np.int64(-1)
+        p = -1
     return a, p
 
 
 @kernel
 def _micros(kryo: Any, kind: Any, truncates: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read a moment as microseconds, and the position after it, or -1."""
-    how = np.int64(OF_MILLIS if kind == MILLIS else OF_TIMESTAMP if kind == SQL_TIMESTAMP else OF_INSTANT)
+    how = OF_MILLIS if kind == MILLIS else OF_TIMESTAMP if kind == SQL_TIMESTAMP else OF_INSTANT
     seconds, nanos, p = read_moment(kryo, how, buf, p, end)
     if not (MIN_SECONDS <= seconds <= MAX_SECONDS and (truncates or nanos % 1000 == 0)):
-        p = np.int64(-1)
-        seconds = np.int64(0)
+        p = -1
+        seconds = 0
     return seconds * 1_000_000 + nanos // 1000, p
 
 
@@ -296,31 +296,31 @@ def _micros(kryo: Any, kind: Any, truncates: Any, buf: Any, p: Any, end: Any) ->
 def _big(scaled: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read a big number: its start, its bytes with its scale, and the position after it, or -1."""
     size, p = size_plus_one(buf, p, end)
-    start, scale = np.int64(p), np.int64(0)
+    start, scale = np.int64(p), 0
     if not (p >= 0 and 1 <= size <= MAX_BIG) or (size > 1 and buf[p] == (255 if buf[p + 1] >= 128 else 0)):
-        p = np.int64(-1)
+        p = -1
     elif scaled:
         scale, p = signed_int(buf, p + size, end)
         if not -MAX_SCALE <= scale <= MAX_SCALE:
-            p = np.int64(-1)
+            p = -1
     else:
         p += size
-    return start, (size << np.int64(32)) | (scale & LOW32), p
+    return start, (size << 32) | (scale & LOW32), p
 
 
 @kernel
 def _leaf(kryo: Any, how: Any, constants: Any, truncates: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read an object of at most two numbers, and the position after it, -1 if it is left to the caller."""
-    a, b = np.int64(0), np.int64(0)
+    a, b = np.int64(0), 0
     if how == TEXT:
         a, size, form, p = read_text(buf, p, end)
-        b = (size << np.int64(2)) | form
+        b = (size << 2) | form
     elif how <= CHAR or how in (FLAG, YEAR):
         a, p = _number(kryo, how, buf, p, end)
     elif how == ENUM:
         a, p = varint(buf, p, end)
         a -= 1
-        p = p if 0 <= a < constants else np.int64(-1)
+        p = p if 0 <= a < constants else -1
     elif how == UUID:
         if kryo == 2:
             a, p = signed_long(buf, p, end)
@@ -330,7 +330,7 @@ def _leaf(kryo: Any, how: Any, constants: Any, truncates: Any, buf: Any, p: Any,
             a, b = le_i64(buf, p), le_i64(buf, p + 8)
             p += 16
         else:
-            p = np.int64(-1)
+            p = -1
     elif how in (MILLIS, SQL_TIMESTAMP, INSTANT):
         a, p = _micros(kryo, how, truncates, buf, p, end)
     elif how == SQL_TIME:
@@ -338,14 +338,14 @@ def _leaf(kryo: Any, how: Any, constants: Any, truncates: Any, buf: Any, p: Any,
     elif how == DATE:
         a, p = read_date(kryo, buf, p, end)
         if not is_in_range(a):
-            p = np.int64(-1)
+            p = -1
         a = days_of(a)
     elif how == CLOCK:
         a, p = read_clock(kryo, buf, p, end)
     elif how == DURATION:
-        a, b, p = read_moment(kryo, np.int64(OF_DURATION), buf, p, end)
+        a, b, p = read_moment(kryo, OF_DURATION, buf, p, end)
         if not -(1 << 42) < a < 1 << 42:
-            p = np.int64(-1)
+            p = -1
     elif how == ZONE_OFFSET:
         a, p = read_offset(kryo, buf, p, end)
     elif how == PERIOD:
@@ -358,9 +358,9 @@ def _leaf(kryo: Any, how: Any, constants: Any, truncates: Any, buf: Any, p: Any,
         b, p = size_plus_one(buf, p, end)
         a = np.int64(p)
         p = p + b if p >= 0 else p
-        b = b << np.int64(2)
+        b = b << 2
     else:
-        p = np.int64(-1)
+        p = -1
     return a, b, p
 
 
@@ -370,7 +370,7 @@ def _leaf(kryo: Any, how: Any, constants: Any, truncates: Any, buf: Any, p: Any,
 @inline
 def _one(buf: Any, p: Any, end: Any) -> Any:
     """Read the reference of a new object: return the position after it, or -1."""
-    return p + 1 if 0 <= p < end and buf[p] == 1 else np.int64(-1)
+    return p + 1 if 0 <= p < end and buf[p] == 1 else -1
 
 
 @kernel
@@ -379,7 +379,7 @@ def _date_time(kryo: Any, buf: Any, p: Any, end: Any, objects: Any, found: Any) 
 
     Kryo 2 writes a reference before each of its parts.
     """
-    date, nanos = np.int64(0), np.int64(0)
+    date, nanos = 0, 0
     if kryo == 2:
         p = _one(buf, p, end)
         objects[found] = NOT_IN_TREE
@@ -397,21 +397,21 @@ def _date_time(kryo: Any, buf: Any, p: Any, end: Any, objects: Any, found: Any) 
 @kernel
 def _part_offset(kryo: Any, table: Any, tree: Any, buf: Any, p: Any, end: Any, objects: Any, found: Any) -> Any:
     """Read a ZoneOffset in another object: its seconds, the objects found, and the position after it, or -1."""
-    seconds = np.int64(0)
+    seconds = 0
     if kryo == 2:
         if p >= end:
-            return seconds, found, np.int64(-1)
+            return seconds, found, -1
         reference = np.int64(buf[p])
         p += 1
         if reference != 1:
             if reference < 2 or reference >= 128 or reference - 2 >= found:
-                return seconds, found, np.int64(-1)
-            known = np.int64(objects[reference - 2])
+                return seconds, found, -1
+            known = objects[reference - 2]
             if known >= 0 and tree[known, 0] >= 0 and table[tree[known, 0], KIND] == ZONE_OFFSET:
-                return np.int64(tree[known, 1]), found, p
+                return tree[known, 1], found, p
             if known < NOT_IN_TREE and known > -2 * OFFSETS:
                 return -known - OFFSETS, found, p
-            return seconds, found, np.int64(-1)
+            return seconds, found, -1
     seconds, p = read_offset(kryo, buf, p, end)
     if kryo == 2:
         objects[found] = -seconds - OFFSETS
@@ -425,13 +425,13 @@ def _zone_at(zones: Any, offsets: Any, texts: Any, buf: Any, start: Any, size: A
     year = year_of(date)
     slot = np.int64((hash_of(buf, start, size) ^ np.uint64(year)) % np.uint64(zones.shape[0]))
     seconds = days_of(date) * 86_400 + nanos // 1_000_000_000
-    offset = np.int64(-ZONES)
+    offset = -ZONES
     while zones[slot, 1] > 0:
         if zones[slot, 2] == year and zones[slot, 1] == size and _is_same(texts, zones[slot, 0], buf, start, size):
-            offset = np.int64(NO_OFFSET)
+            offset = NO_OFFSET
             for k in range(zones[slot, 3], zones[slot, 3] + zones[slot, 4]):
                 if offsets[k, 0] <= seconds:
-                    offset = np.int64(offsets[k, 1])
+                    offset = offsets[k, 1]
             break
         slot = slot + 1 if slot + 1 < zones.shape[0] else np.int64(0)
     return offset
@@ -444,7 +444,7 @@ def _region(kryo: Any, buf: Any, p: Any, end: Any, objects: Any, found: Any) -> 
         p = _one(buf, p, end)
         objects[found] = NOT_IN_TREE
         found += 1
-    start, size, form = np.int64(0), np.int64(0), np.int64(0)
+    start, size, form = 0, 0, 0
     if p >= 0:
         start, size, form, p = read_text(buf, p, end)
     return start, size, form, found, p
@@ -460,8 +460,8 @@ def _zoned(
     Its first number are the date and the offset, its second the nanoseconds of the day; a ZonedDateTime has start, size
     and form of its zone in the next row, or no size where the zone is an offset, at the start.
     """
-    date, nanos, offset = np.int64(0), np.int64(0), np.int64(NO_OFFSET)
-    start, size, form = np.int64(0), np.int64(0), np.int64(0)
+    date, nanos, offset = 0, 0, NO_OFFSET
+    start, size, form = 0, 0, 0
     if kind == OFFSET_TIME:
         # The parts in the order of their names.
         if kryo == 2:
@@ -483,56 +483,56 @@ def _zoned(
         if p >= 0:
             date, nanos, found, p = _date_time(kryo, buf, p, end, objects, found)
         if p >= 0 and not is_in_range(date):
-            p = np.int64(-1)
+            p = -1
         if p >= 0 and (kryo == 2 or kind == OFFSET_DATE_TIME):
             offset, found, p = _part_offset(kryo, table, tree, buf, p, end, objects, found)
         if p >= 0 and kind == ZONED:
             if kryo == 2:
                 node, p = _class(names, texts, ids, buf, p, end, seen, state)
-                how = np.int64(OTHER)
+                how = OTHER
                 if p >= 0 and node >= 0:
-                    how = np.int64(table[node, READ])
+                    how = table[node, READ]
                 if how == ZONE_OFFSET:
                     start, found, p = _part_offset(kryo, table, tree, buf, p, end, objects, found)
                 elif how == REGION and p < end and buf[p] == 1:
                     objects[found] = -ZONES - p - 1
                     start, size, form, found, p = _region(kryo, buf, p + 1, end, objects, found + 1)
                 elif how == REGION and p < end and 2 <= buf[p] < 128 and buf[p] - 2 < found:
-                    known = np.int64(objects[buf[p] - 2])
+                    known = objects[buf[p] - 2]
                     if known <= -ZONES:
                         start, size, form, _, after = _region(kryo, buf, -known - ZONES, end, objects, found)
-                        p = p + 1 if after >= 0 else np.int64(-1)
+                        p = p + 1 if after >= 0 else -1
                     else:
-                        p = np.int64(-1)
+                        p = -1
                 else:
-                    p = np.int64(-1)
+                    p = -1
             else:
                 start, size, form, p = read_text(buf, p, end)
                 if p >= 0 and size == 0:
-                    p = np.int64(-1)
+                    p = -1
             if p >= 0 and size > 0:
                 first = np.int64(buf[start] & 0x7F)
                 is_offset = first in (43, 45) or (first == 90 and size == 1)
                 if form == UNITS or size > MAX_ZONE or (is_offset and kryo == 2):
-                    p = np.int64(-1)
+                    p = -1
                 elif kryo != 2 and not is_offset:
                     year = year_of(date)
                     if not FIRST_YEAR <= year <= LAST_YEAR:
-                        p = np.int64(-1)
+                        p = -1
                     else:
                         offset = _zone_at(zones, offsets, zone_texts, buf, start, size, date, nanos)
                         if offset == -ZONES:
-                            p = np.int64(-1)
+                            p = -1
                             state[WHAT] = NEW_ZONE
                             state[AT] = start
                             state[SIZE] = size
                             state[YEARS] = year
-    tree[n, 1] = (date << np.int64(20)) | (offset + OFFSET_BIAS)
+    tree[n, 1] = (date << 20) | (offset + OFFSET_BIAS)
     tree[n, 2] = nanos
     if kind == ZONED:
         tree[n + 1, 0] = 0
         tree[n + 1, 1] = start
-        tree[n + 1, 2] = (size << np.int64(2)) | form
+        tree[n + 1, 2] = (size << 2) | form
         tree[n + 1, 3] = n + 2
     return found, p
 
@@ -559,35 +559,35 @@ def _whole(
     tree, the objects found, and the position, -1 if it is left to the caller; ``state`` says if there is no room.
     """
     first = table[tree[n, 0], FIRST]
-    count = np.int64(0)
+    count = 0
     n += 1
     room = tree.shape[0] - n
     if how in (RAW_TIMESTAMP, RAW_INSTANT):
-        what = np.int64(OF_TIMESTAMP if how == RAW_TIMESTAMP else OF_INSTANT)
+        what = OF_TIMESTAMP if how == RAW_TIMESTAMP else OF_INSTANT
         seconds, nanos, p = read_moment(kryo, what, buf, p, end)
-        count = np.int64(2)
+        count = 2
         if room >= 2:
             n = _child(tree, n, parts[first, NODE], seconds)
             n = _child(tree, n, parts[first + 1, NODE], nanos)
     elif how in (RAW_DATE, RAW_DATE_TIME):
-        date, nanos = np.int64(0), np.int64(0)
+        date, nanos = 0, 0
         if how == RAW_DATE:
             date, p = read_date(kryo, buf, p, end)
         else:
             date, nanos, found, p = _date_time(kryo, buf, p, end, objects, found)
-        count = np.int64(3 if how == RAW_DATE else 4)
+        count = 3 if how == RAW_DATE else 4
         if room >= 4:
             n = _child(tree, n, parts[first, NODE], year_of(date))
-            n = _child(tree, n, parts[first + 1, NODE], (date >> np.int64(5)) & np.int64(15))
-            n = _child(tree, n, parts[first + 2, NODE], date & np.int64(31))
+            n = _child(tree, n, parts[first + 1, NODE], (date >> 5) & 15)
+            n = _child(tree, n, parts[first + 2, NODE], date & 31)
             if how == RAW_DATE_TIME:
                 n = _child(tree, n, parts[first + 3, NODE], nanos)
     elif how == NUMBER_OR_NOT:
         some = signed_byte(buf, p, end)
-        count = np.int64(1)
-        p = p + 1 if 0 <= some <= 1 else np.int64(-1)
-        number = np.int64(0)
-        kind = np.int64(table[parts[first, NODE], READ])
+        count = 1
+        p = p + 1 if 0 <= some <= 1 else -1
+        number = 0
+        kind = table[parts[first, NODE], READ]
         if p >= 0 and kryo == 2:
             number, p = _number(kryo, kind, buf, p, end)
         elif p >= 0 and some:
@@ -598,13 +598,13 @@ def _whole(
                 number = le_i64(buf, p)
                 p += 8
             else:
-                p = np.int64(-1)
+                p = -1
         if room >= 1:
-            n = _child(tree, n, parts[first, NODE] if some == 1 else np.int64(NULL_NODE), number)
+            n = _child(tree, n, parts[first, NODE] if some == 1 else NULL_NODE, number)
     elif how == PRIMITIVES:
         count, p = size_plus_one(buf, p, end)
-        node = np.int64(parts[first, NODE])
-        kind = np.int64(table[node, READ])
+        node = parts[first, NODE]
+        kind = table[node, READ]
         if p >= 0 and count <= room:
             for _ in range(count):
                 number, p = _number(kryo, kind, buf, p, end)
@@ -626,25 +626,25 @@ def _whole(
                     bits >>= ONE
                     place += 1
         else:
-            p = np.int64(-1)
+            p = -1
     else:  # ENUM_SET
         node, p = _class(names, texts, ids, buf, p, end, seen, state)
         if p >= 0 and (node < 0 or table[node, KIND] != ENUM):
-            p = np.int64(-1)
+            p = -1
         if p >= 0:
             count, p = varint(buf, p, end)
             if p >= 0 and count > end - p:
-                p = np.int64(-1)
+                p = -1
         if p >= 0 and count <= room:
             for _ in range(count):
                 ordinal, p = varint(buf, p, end)
                 ordinal -= 1
                 if p < 0 or not 0 <= ordinal < table[node, CONSTANTS]:
-                    p = np.int64(-1)
+                    p = -1
                     break
                 n = _child(tree, n, node, ordinal)
     if p >= 0 and count > room:
-        p = np.int64(-1)
+        p = -1
         state[WHAT] = NO_ROOM
     return count, n, found, p
 
@@ -658,16 +658,16 @@ def _flag_and_size(buf: Any, p: Any, end: Any) -> Any:
     flag, count = np.int64(0), np.int64(0)
     if p < end:
         count = np.int64(buf[p])
-        flag = count >> np.int64(7)
+        flag = count >> 7
         more = count & 0x40
         count &= np.int64(0x3F)
         p += 1
         if more:
             rest, after = varint(buf, p, end)
-            count |= rest << np.int64(6)
-            p = after if after - p <= 4 else np.int64(-1)
+            count |= rest << 6
+            p = after if after - p <= 4 else -1
     else:
-        p = np.int64(-1)
+        p = -1
     return flag, count - 1, p
 
 
@@ -675,7 +675,7 @@ def _flag_and_size(buf: Any, p: Any, end: Any) -> Any:
 def _no_comparator(is_sorted: Any, buf: Any, p: Any, end: Any) -> Any:
     """Read the comparator that is null; return the position after it, -1 if there is one."""
     if is_sorted and p >= 0:
-        p = p + 1 if p < end and buf[p] == 0 else np.int64(-1)
+        p = p + 1 if p < end and buf[p] == 0 else -1
     return p
 
 
@@ -688,9 +688,10 @@ def _open(
     frames[depth, PART] = -1
     frames[depth, TURN] = 0
     frames[depth, HAS_BOUND] = 0
-    count = np.int64(0)
-    how_0, node_0, type_0 = np.int64(VALUE), np.int64(-1), np.int64(0)
-    how_1, node_1, type_1 = np.int64(VALUE), np.int64(-1), np.int64(0)
+    count = 0
+    how_0: Any = VALUE
+    how_1: Any = VALUE
+    node_0, node_1, type_0, type_1 = np.int64(-1), np.int64(-1), np.int64(0), np.int64(0)
     with_types = types[kind_of, ARGUMENTS] > 0
     is_sorted = table[node, SORTED] == 1
     if how == FIELDS:
@@ -700,46 +701,46 @@ def _open(
             frames[depth, HAS_BOUND] = 1
         if node >= 0:
             frames[depth, PART] = table[node, FIRST]
-            count = np.int64(table[node, COUNT])
+            count = table[node, COUNT]
         else:
-            p = np.int64(-1)
+            p = -1
     elif how in (OPTIONAL, SINGLETON, REFERENCE):
-        count = np.int64(1)
+        count = 1
         if with_types and how != SINGLETON and (kryo == 2 or how == REFERENCE):
-            node_0 = np.int64(types[types[kind_of, ARGUMENT_0], FINAL])
-            how_0 = np.int64(VALUE if node_0 < 0 else NULLABLE)
+            node_0 = types[types[kind_of, ARGUMENT_0], FINAL]
+            how_0 = VALUE if node_0 < 0 else NULLABLE
             type_0 = np.int64(types[kind_of, ARGUMENT_0] if kryo == 2 else 0)
             frames[depth, HAS_BOUND] = 1
     elif how == ENTRY:
-        count = np.int64(2)
+        count = 2
     elif how == MAP:
         if kryo == 2:
             p = _no_comparator(is_sorted, buf, p, end)
         count, p = varint(buf, p, end) if p >= 0 else (count, p)
         count -= 1 if kryo != 2 else 0
         if count < 0 or p < 0 or count > end - p:
-            p = np.int64(-1)
+            p = -1
         if kryo != 2:
             p = _no_comparator(is_sorted, buf, p, end)
         if with_types:
-            node_0 = np.int64(types[types[kind_of, ARGUMENT_0], FINAL])
+            node_0 = types[types[kind_of, ARGUMENT_0], FINAL]
             if types[kind_of, ARGUMENTS] > 1:
-                node_1 = np.int64(types[types[kind_of, ARGUMENT_1], FINAL])
+                node_1 = types[types[kind_of, ARGUMENT_1], FINAL]
             if kryo != 2:
-                type_0, type_1 = np.int64(types[kind_of, ARGUMENT_0]), np.int64(types[kind_of, LAST])
-            how_0 = np.int64(VALUE if node_0 < 0 else NULLABLE)
-            how_1 = np.int64(VALUE if node_1 < 0 else NULLABLE)
+                type_0, type_1 = types[kind_of, ARGUMENT_0], types[kind_of, LAST]
+            how_0 = VALUE if node_0 < 0 else NULLABLE
+            how_1 = VALUE if node_1 < 0 else NULLABLE
         count *= 2
     elif how == ARRAY:
         count, p = size_plus_one(buf, p, end)
-        node_0, how_0 = np.int64(parts[table[node, FIRST], NODE]), np.int64(parts[table[node, FIRST], HOW])
+        node_0, how_0 = parts[table[node, FIRST], NODE], parts[table[node, FIRST], HOW]
         if kryo == 2 and with_types:
-            p = np.int64(-1)
+            p = -1
     elif how != EMPTY:
         if with_types and how != AS_LIST:
-            node_0 = np.int64(types[types[kind_of, ARGUMENT_0], FINAL])
+            node_0 = types[types[kind_of, ARGUMENT_0], FINAL]
             type_0 = np.int64(types[kind_of, LAST] if kryo != 2 else 0)
-        some = np.int64(0)
+        some = 0
         if kryo == 2:
             p = _no_comparator(is_sorted, buf, p, end)
             count, p = varint(buf, p, end) if p >= 0 else (count, p)
@@ -747,30 +748,30 @@ def _open(
                 # The class of the elements of the array, which has an id: that of a String, mostly.
                 number, p = varint(buf, p, end)
                 if number < 2 or number - 2 >= ids.shape[0] or ids[number - 2] < 0:
-                    p = np.int64(-1)
-            how_0 = np.int64(VALUE if node_0 < 0 else NULLABLE)
+                    p = -1
+            how_0 = VALUE if node_0 < 0 else NULLABLE
         elif how == NO_NULLS and node_0 >= 0:
             count, p = size_plus_one(buf, p, end)
-            how_0 = np.int64(SURE)
+            how_0 = SURE
         else:
             some, count, p = _flag_and_size(buf, p, end)
             p = _no_comparator(is_sorted, buf, p, end)
             if node_0 >= 0:
-                how_0 = np.int64(NULLABLE if some else SURE)
+                how_0 = NULLABLE if some else SURE
             elif some and count > 0 and p >= 0:
                 # All of one class, which is written once.
                 node_0, p = _class(names, texts, ids, buf, p, end, seen, state)
-                how_0 = np.int64(SURE)
+                how_0 = SURE
                 if node_0 < 0:
-                    p = np.int64(-1)
+                    p = -1
                 if how != NO_NULLS and p >= 0:
                     if p < end and buf[p] <= 1:
-                        how_0 = np.int64(NULLABLE if buf[p] else SURE)
+                        how_0 = NULLABLE if buf[p] else SURE
                         p += 1
                     else:
-                        p = np.int64(-1)
+                        p = -1
         if count < 0 or p < 0 or count > end - p:
-            p = np.int64(-1)
+            p = -1
         how_1, node_1, type_1 = how_0, node_0, type_0
     frames[depth, LEFT] = count
     frames[depth, SPEC] = how_0
@@ -794,17 +795,17 @@ def read_rows(
     is how, node and type of a value. ``state`` says why it stopped, and what is not in the tables.
     """
     row = np.int64(first)
-    n = np.int64(state[USED])
+    n = state[USED]
     state[WHAT] = DONE
     truncates = state[TRUNCATES] != 0
     while row < position.shape[0]:
         p, stop = np.int64(position[row]), np.int64(end[row])
         before = n
-        depth, bound = np.int64(0), np.int64(0)
-        how, node, kind_of = np.int64(top[0]), np.int64(top[1]), np.int64(top[2])
-        found = np.int64(0)
+        depth, bound = 0, 0
+        how, node, kind_of = top[0], top[1], top[2]
+        found = 0
         state[CLASSES] = 0
-        repeated = np.int64(0)
+        repeated = 0
         good = True
         while True:
             if n + 2 > tree.shape[0]:
@@ -819,10 +820,10 @@ def read_rows(
                     good = False
                     break
                 null = node < 0
-            read = np.int64(OTHER)
-            referred = np.int64(-1)
+            read = OTHER
+            referred = -1
             if not null:
-                read = np.int64(table[node, READ])
+                read = table[node, READ]
                 plain = table[node, PLAIN] == 1
                 if not plain or how == NULLABLE:
                     if p >= stop:
@@ -837,7 +838,7 @@ def read_rows(
                         if plain or reference < 2 or reference >= 128 or reference - 2 >= found:
                             good = False
                             break
-                        referred = np.int64(objects[reference - 2])
+                        referred = objects[reference - 2]
                         if referred < 0 or tree[referred, 0] != node or read != TEXT:
                             good = False
                             break
@@ -850,7 +851,7 @@ def read_rows(
                     break
             # -- object --
             if null:
-                n = _child(tree, n, np.int64(NULL_NODE), np.int64(0))
+                n = _child(tree, n, NULL_NODE, 0)
             elif referred >= 0:
                 tree[n, 0] = node
                 tree[n, 1] = tree[referred, 1]
@@ -883,7 +884,7 @@ def read_rows(
                 elif read == REGION:
                     start, size, form, found, p = _region(kryo, buf, p, stop, objects, found)
                     tree[n, 1] = start
-                    tree[n, 2] = (size << np.int64(2)) | form
+                    tree[n, 2] = (size << 2) | form
                 elif RAW_TIMESTAMP <= read <= NUMBER_OR_NOT:
                     count, after, found, p = _whole(
                         kryo, read, table, parts, names, texts, ids, buf, p, stop, tree, n, seen, objects, found, state

@@ -307,13 +307,17 @@ def run(
 ) -> str:
     """Runs a main class of the harness to its end; returns what it printed."""
     command = command_line(version, main, arguments, heap, sql=sql)
+    return output_of(command, f"{main} on Flink {version}", given=given, timeout=timeout)
+
+
+def output_of(command: Sequence[str], what: str, *, given: str | None = None, timeout: float = 180) -> str:
+    """Runs a command of Java to its end; returns what it printed."""
     try:
         done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
-        raise FlinkError(f"{main} on Flink {version} took longer than {timeout} s") from expired
+        raise FlinkError(f"{what} took longer than {timeout} s") from expired
     if done.returncode:
-        reason = why_it_failed(done.stderr + done.stdout)
-        raise FlinkError(f"{main} on Flink {version} ended with {done.returncode}:\n    {reason}")
+        raise FlinkError(f"{what} ended with {done.returncode}:\n    {why_it_failed(done.stderr + done.stdout)}")
     return done.stdout
 
 
