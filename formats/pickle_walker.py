@@ -142,7 +142,7 @@ class _Walker:
     memo: dict[int, Any] = field(default_factory=dict)
     #: Elements that conversions of objects touched, and what those made, which lives as long as the walker.
     work: int = 0
-    made: list[Any] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError at this position."""
@@ -501,8 +501,8 @@ def _plain(value: Any, depth: int, done: dict[int, Any], walker: _Walker) -> Any
         plain = {NAME: str(value)}
     elif isinstance(value, OBJECTS):
         walker.count(size_of(value))
-        walker.made.append(value.parts())
-        plain = _plain(walker.made[-1], depth + 1, done, walker)
+        walker.objects.append(value.parts())
+        plain = _plain(walker.objects[-1], depth + 1, done, walker)
     elif isinstance(value, PickledDict):
         pairs = [tuple(_plain(part, depth + 1, done, walker) for part in pair) for pair in value.items]
         texts = all(isinstance(key, str) for key, _ in pairs)

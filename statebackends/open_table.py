@@ -56,7 +56,7 @@ def _table(request: TableRequest) -> Table:
     if request.table is not None and request.table not in TABLES:
         raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
     if request.table is not None and request.entries is None:
-        refuse_useless(request.table, request.given, path=request.path)
+        refuse_useless(request.table, request.explicit_options, path=request.path)
     named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
     if request.table is not None and request.table in CATALOG:
         return _catalog_table(request, request.table)
@@ -134,7 +134,7 @@ def _feed(request: TableRequest, feed: FeedRequest) -> Table:
     from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
 
     if request.table is not None:
-        refuse_useless(request.table, request.given, path=request.path)
+        refuse_useless(request.table, request.explicit_options, path=request.path)
     tables: list[Table | None] = []
     missing: SavepointError | None = None
     for version in feed.versions:
@@ -186,9 +186,9 @@ def _without_operator(request: TableRequest) -> Table:
         )
     # For a folder of snapshots, list them instead of raising an error.
     if len(find_snapshots(request.path, depth=0)) != 1 and find_snapshots(request.path):
-        refuse_useless("snapshots", request.given, path=request.path)
+        refuse_useless("snapshots", request.explicit_options, path=request.path)
         return _catalog_table(request, "snapshots")
-    refuse_useless("states", request.given, path=request.path)
+    refuse_useless("states", request.explicit_options, path=request.path)
     return _catalog_table(request, "states")
 
 

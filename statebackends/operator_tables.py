@@ -24,9 +24,9 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         lost = LostState.of(request.entries)
         return EntriesTable(OpenOperator(opened.savepoint, lost.left_of(opened.operator), lost), request)
     table = request.table or _default_table(opened, request)
-    refuse_useless(table, request.given)
+    refuse_useless(table, request.explicit_options)
     request.check_key_groups(opened.operator.max_parallelism)
-    if "raw" in request.given:
+    if "raw" in request.explicit_options:
         _check_raw(opened, request, table)
     if table == OPERATOR_STATE:
         return OperatorTable(opened, request, _one_state(opened, request))
@@ -34,7 +34,7 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         if table == "timers":
             return python_timers_table(opened, request)
         return python_keyed_table(opened, request, table == "window_state")
-    if request.py_types is not None and "pyTypes" in request.given:
+    if request.py_types is not None and "pyTypes" in request.explicit_options:
         raise OptionError("option 'pyTypes' is for operators of PyFlink", operator=opened.operator.label)
     keyed = _keyed_table(opened, request, table)
     if request.field_names is None or table == OPERATOR_STATE:

@@ -130,14 +130,14 @@ def finished(
 class Sizes:
     """Entries and bytes of each state of an operator, or of each timer service; ``problem`` is why some are unknown."""
 
-    known: Mapping[str, tuple[int, int]]
+    by_state: Mapping[str, tuple[int, int]]
     problem: str | None = None
 
     def of(self, names: Sequence[str] | None = None) -> Change:
         """Return the columns for some states, by default all; without numbers where they are unknown."""
         if self.problem is not None:
             return {"note": f"the number of entries is unknown: {self.problem}"}
-        sizes = [size for name, size in self.known.items() if names is None or name in names]
+        sizes = [size for name, size in self.by_state.items() if names is None or name in names]
         return {"entries": sum(entries for entries, _ in sizes), "bytes": sum(size for _, size in sizes)}
 
 

@@ -90,7 +90,7 @@ def window_reader(
 def _open(options: Mapping[str, str], verb: str) -> tuple[OpenOperator, TableRequest, int]:
     parsed = SavepointReadOptions.parse(dict(options))
     request = parsed.request()
-    refuse_useless(verb, request.given, path=parsed.path)
+    refuse_useless(verb, request.explicit_options, path=parsed.path)
     snapshot = Snapshot.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )

@@ -117,7 +117,7 @@ class Erasing:
     engine: Engine
     plan: SavepointPlan
     path: str
-    held: Mapping[str, str]
+    options: Mapping[str, str]
     sought: Sought
     by: By
     where: Where
@@ -152,7 +152,7 @@ class Erasing:
             self._find_keys(plan)
         fits = any(one.fits or one.problem for one in self.keys.values())
         if self.sought.columns and not fits and not self.where and not self.may_be_gone:
-            types = sorted({f"{one.plan.label}: {one.shown}" for one in self.keys.values()})
+            types = sorted({f"{one.plan.label}: {one.column_type}" for one in self.keys.values()})
             raise OptionError(
                 "no operator can have any of the keys: nothing would be removed",
                 path=self.path,
@@ -195,7 +195,7 @@ class Erasing:
     def _prepare(self) -> None:
         plans = Operators(with_states(plan) for plan in self.plan.operators)
         self.plan = SavepointPlan(plans, self.plan.bases, self.plan.max_parallelism, self.plan.state_backend)
-        listed = batches_of(self.held, self.path, table="states")[1]
+        listed = batches_of(self.options, self.path, table="states")[1]
         self.states = [row for batch in listed for row in batch.to_pylist()]
 
     def _expect_operators(self) -> None:
@@ -389,7 +389,7 @@ class Erasing:
         columns = [self.sought.column(column, plan.label) for column in by.values()]
         for table in self._tables(plan):
             own = plan.identifier.operator_id.hex
-            for batch in batches_of(self.held, self.path, ("key",), uidHash=own, table=table)[1]:
+            for batch in batches_of(self.options, self.path, ("key",), uidHash=own, table=table)[1]:
                 key = batch.column("key")
                 gone = pa.repeat(pa.scalar(True), len(batch))
                 for path, values in zip(by, columns, strict=True):
@@ -401,7 +401,7 @@ class Erasing:
 
     def _add_by_condition(self, plan: OperatorPlan, keys: KeysOfOperator, condition: object, argument: str) -> None:
         schema, batches = batches_of(
-            self.held, self.path, uidHash=plan.identifier.operator_id.hex, table=self._tables(plan)[0]
+            self.options, self.path, uidHash=plan.identifier.operator_id.hex, table=self._tables(plan)[0]
         )
         mask, _ = mask_of(condition, schema, argument)
         for batch in batches:
@@ -473,7 +473,7 @@ class Erasing:
         texts = {"uidHash": place["operator_uid_hash"], "table": table}
         texts |= {"state": ",".join(states)} if states else {}
         texts |= {"includeTtl": "true"} if any(one.ttl for one in edits) else {}
-        schema, batches = batches_of(self.held if edits else exact(self.held), self.path, **texts)
+        schema, batches = batches_of(self.options if edits else exact(self.options), self.path, **texts)
         for one in edits:
             batches = self._counting(one, plan, keys, schema, batches)
         if edits:
@@ -515,7 +515,7 @@ class Erasing:
         for name in [name for name in self.looked.states if name[:2] == (own, table)]:
             del self.looked.states[name]
         counts = self.looked.counts(own, table, "")
-        for batch in batches_of(exact(self.held), self.path, ("key",), uidHash=own, table=table)[1]:
+        for batch in batches_of(exact(self.options), self.path, ("key",), uidHash=own, table=table)[1]:
             counts.seen += len(batch)
             counts.removed += keys.mask(batch).true_count
 
@@ -540,7 +540,7 @@ class Erasing:
 
     def _read_rows(self, place: Place, leaves: Leaves, removed: Sequence[Elements] = (), **texts: str) -> None:
         def read() -> None:
-            schema, batches = batches_of(self.held if removed else exact(self.held), self.path, **texts)
+            schema, batches = batches_of(self.options if removed else exact(self.options), self.path, **texts)
             mask = removed[0].mask(schema) if removed else None
             look_at_rows(self.looked, place, schema, batches, leaves, mask)
 
@@ -567,7 +567,7 @@ class Erasing:
     def _selected(self, plan: OperatorPlan, one: Elements) -> list[Place]:
         """Return the rows of a table of connectors, or in flight, that a condition removes."""
         options = self.rows_options(plan.identifier.operator_id.hex, one)
-        schema, batches = batches_of(self.held, self.path, **options)
+        schema, batches = batches_of(self.options, self.path, **options)
         mask = one.mask(schema)
         return [row for batch in batches for row in batch.filter(mask(batch)).to_pylist()]
 
@@ -597,7 +597,7 @@ class Erasing:
         }
         splits = [*rows[SPLITS], *rows[SOURCE_COORDINATOR]]
         if splits:
-            plan = with_source(plan, self.held.get("connector"), lambda source: without_rows(source, splits))
+            plan = with_source(plan, self.options.get("connector"), lambda source: without_rows(source, splits))
         if rows[COMMITTABLES]:
             other = next((row for row in rows[COMMITTABLES] if row["state"] != COMMITTER_STATE), None)
             if other is not None:
@@ -611,7 +611,7 @@ class Erasing:
             wanted = [
                 {name: value for name, value in row.items() if name not in NOT_SELECTED} for row in rows[COMMITTABLES]
             ]
-            plan = with_committables_removed(self.engine, plan, wanted, True, self.held.get("connector"))
+            plan = with_committables_removed(self.engine, plan, wanted, True, self.options.get("connector"))
         calls = [one for one in elements if one.state == ASYNC_STATE and one.table == IN_FLIGHT]
         places = {(row["subtask"], row["position"]) for one in calls for row in self._selected(plan, one)}
         return with_operator(plan, without_queued(base_of(plan).opened, places)) if places else plan
@@ -623,7 +623,7 @@ class Erasing:
                 continue
             texts = {"path": self.path, "uidHash": own, "table": one.table, "state": one.state}
             texts |= {"includeTtl": "true"} if one.ttl else {}
-            rows = self.engine.read(inheriting(self.held, texts))
+            rows = self.engine.read(inheriting(self.options, texts))
             if one.table == "operator_state":
                 rows = rows.mapped(WithoutRows(one.mask(rows.schema)), rows.schema)
             else:
@@ -702,7 +702,7 @@ class Erasing:
         table = place["table"]
         if plan is None or table in (SPLITS, SOURCE_COORDINATOR):
             try:
-                return plan is not None and bool(source_of(plan, self.held.get("connector")))
+                return plan is not None and bool(source_of(plan, self.options.get("connector")))
             except SavepointError:
                 return False
         if table == COMMITTABLES:
@@ -717,7 +717,7 @@ class Erasing:
     def _unknown(self) -> Iterator[Place]:
         columns = ("operator_uid_hash", "state", "bytes")
         sizes: dict[tuple[str, str], int] = {}
-        for batch in batches_of(self.held, self.path, columns, table="sizes")[1]:
+        for batch in batches_of(self.options, self.path, columns, table="sizes")[1]:
             by_state = pa.Table.from_batches([batch]).group_by([*columns[:2]]).aggregate([("bytes", "sum")])
             for row in by_state.to_pylist():
                 state_id = row["operator_uid_hash"], row["state"] or ""

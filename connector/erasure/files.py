@@ -120,7 +120,7 @@ def searched_files(snapshot: Snapshot, search: Search) -> list[Searched]:
 class _Files:
     snapshot: Snapshot
     search: Search
-    found: dict[str, Searched] = field(default_factory=dict)
+    by_name: dict[str, Searched] = field(default_factory=dict)
     #: Paths of the files that were searched.
     paths: set[str] = field(default_factory=set, repr=False)
 
@@ -138,7 +138,7 @@ class _Files:
                     self._tables(operator, subtask.managed_keyed_state)
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
-        yield from (searched for name, searched in self.found.items() if name != "_metadata")
+        yield from (searched for name, searched in self.by_name.items() if name != "_metadata")
         yield from self._not_named()
 
     def _named_by(self, operator: OperatorState) -> Iterator[tuple[FileLocation, str]]:
@@ -193,12 +193,12 @@ class _Files:
 
     def _file(self, location: FileLocation, name: str, of: tuple[str, str]) -> Searched:
         """Search a whole file, once."""
-        known = self.found.get(name)
+        known = self.by_name.get(name)
         if known is not None:
             known.of.add(of)
             return known
         self.paths.add(location.path)
-        one = self.found[name] = Searched(name, of={of})
+        one = self.by_name[name] = Searched(name, of={of})
         with _whole(location).open(WHOLE) as source:
             digest, framed = hashlib.sha256(), []
             mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
@@ -280,7 +280,7 @@ class _Files:
         for info in infos:
             location = database.files[info.name]
             name = self._name(location) if isinstance(location, FileLocation) else f"_metadata: {info.name}"
-            one = self.found.setdefault(name, Searched(name))
+            one = self.by_name.setdefault(name, Searched(name))
             self.paths |= {location.path} if isinstance(location, FileLocation) else set()
             if ("", "entries") in one.of:
                 continue

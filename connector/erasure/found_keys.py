@@ -85,7 +85,7 @@ def _of_table(
     keys: KeysOfOperator, options: Mapping[str, str], path: str, values: Sequence[Any], texts: Mapping[str, str]
 ) -> Iterator[Row]:
     """Yield the states of the keys in a table; a row with a note if it cannot be read."""
-    fitted = [fitting(value, kind) for kind in dict.fromkeys((keys.kind, keys.shown)) for value in values]
+    fitted = [fitting(value, kind) for kind in dict.fromkeys((keys.kind, keys.column_type)) for value in values]
     wanted = json.dumps([to_json(value) for value in fitted if value is not NONE])
     try:
         try:

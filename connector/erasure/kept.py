@@ -84,7 +84,7 @@ def _rows(old: Erasing, new: Erasing, own: str, one: Elements) -> str | None:
     sides: list[Mapping[str, pa.DataType]] = []
     stored: list[pa.Array] = []
     for erasing in (old, new):
-        schema, batches = batches_of(erasing.held, erasing.path, **erasing.rows_options(own, one))
+        schema, batches = batches_of(erasing.options, erasing.path, **erasing.rows_options(own, one))
         names = sorted(name for name in schema.names if name not in MOVING)
         mask = one.mask(schema) if erasing is old else None
         kept = (batch if mask is None else batch.filter(pc.invert(mask(batch))) for batch in batches)

@@ -163,7 +163,7 @@ def _of_number(number: int) -> Iterator[tuple[bytes, Encoding]]:
 class Patterns:
     """Patterns of keys, each once, with its encoding; ``too_short``: how many are not searched, by encoding."""
 
-    found: dict[bytes, Encoding] = field(default_factory=dict)
+    encodings: dict[bytes, Encoding] = field(default_factory=dict)
     too_short: Counter[str] = field(default_factory=Counter)
 
     def add(self, pairs: Iterable[tuple[bytes, Encoding]]) -> None:
@@ -172,11 +172,11 @@ class Patterns:
             if len(pattern) < SHORTEST:
                 self.too_short[encoding.name] += 1
             else:
-                self.found.setdefault(pattern, encoding)
+                self.encodings.setdefault(pattern, encoding)
 
     def include(self, others: Patterns) -> None:
         """Add other patterns."""
-        self.add(others.found.items())
+        self.add(others.encodings.items())
         self.too_short |= others.too_short
 
 
@@ -292,12 +292,12 @@ class Search:
 
     def __init__(self, patterns: Patterns) -> None:
         by_width: dict[int, dict[bytes, Encoding]] = {}
-        for pattern, encoding in patterns.found.items():
+        for pattern, encoding in patterns.encodings.items():
             width = next(width for width in WIDTHS if width <= len(pattern))
             by_width.setdefault(width, {})[pattern] = encoding
         self._windows = [_Windows(width, encodings) for width, encodings in by_width.items()]
         #: How many bytes of the next part of a stream must follow those of a part.
-        self.overlap = max(map(len, patterns.found), default=0) + 2
+        self.overlap = max(map(len, patterns.encodings), default=0) + 2
 
     def positions(self, data: Bytes, begin: int = 0, end: int | None = None) -> Iterator[tuple[Kind, Longs]]:
         """Yield kind and positions of the hits that begin in [begin, end) of the bytes."""

@@ -229,7 +229,7 @@ class KeysOfOperator:
     plan: OperatorPlan
     kind: pa.DataType
     #: The type of the column in which tables show the keys: that of times is not the one by which they are compared.
-    shown: pa.DataType
+    column_type: pa.DataType
     #: Whether the bytes of any key can be made.
     written: bool
     stored: pa.Array
@@ -284,7 +284,7 @@ class KeysOfOperator:
     def add_values(self, values: Sequence[Any]) -> None:
         """Add those of the given keys that the operator can have."""
         before, left = self.fits, values
-        for kind in dict.fromkeys((self.kind, self.shown)):
+        for kind in dict.fromkeys((self.kind, self.column_type)):
             fitted = [(value, fitting(value, kind)) for value in left]
             self._add_fitted([value for _, value in fitted if value is not NONE], kind)
             left = [value for value, of_kind in fitted if of_kind is NONE]

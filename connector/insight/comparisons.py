@@ -57,7 +57,7 @@ class OperatorInSnapshot:
 
     path: str
     #: The options that apply to all tables of the snapshot.
-    held: Mapping[str, str]
+    inherited: Mapping[str, str]
     #: The uid hash; None if the snapshot has no such operator.
     uid_hash: str | None
     #: Its rows of table ``states``.
@@ -74,7 +74,7 @@ class OperatorInSnapshot:
     def options(self, table: str, states: Sequence[str] = ()) -> dict[str, str]:
         """Return the options that read a table of the operator, or some states of it."""
         chosen = {"state": ",".join(states)} if states else {}
-        return inheriting(self.held, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **chosen})
+        return inheriting(self.inherited, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **chosen})
 
     def having(self, table: str, states: Sequence[str]) -> dict[str, str] | None:
         """Return the options that read those of some states that the operator has, or None if it has none of them."""

@@ -540,7 +540,7 @@ class SavepointReadOptions(TableOptions):
             "entries": self.entries,
             "compared": self.compared,
             "feed": self._feed() if self.versions else None,
-            "given": dict(self._given()),
+            "explicit_options": dict(self._explicit_options()),
         }
         return TableRequest(**{**same, **own})
 
@@ -564,7 +564,7 @@ class SavepointReadOptions(TableOptions):
         """Return the path with its storage options."""
         return StoragePath.of(self.path, self.storage_options)
 
-    def _given(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _explicit_options(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield options that are neither at their defaults nor inherited from ``Savepoint.load``, with their tables."""
         held = {name.casefold() for name in self.inherited}
         own: type = type(self)

@@ -106,11 +106,11 @@ class RowsOfTasks:
 
 @dataclass(frozen=True)
 class AddedTable:
-    """Rows as states of an operator: ``states`` are planned, with the registrations that ``given`` rows would have."""
+    """Rows as states of an operator: ``states`` are planned, with the registrations that the rows would have."""
 
     rows: StateInput
     states: tuple[PlannedState, ...]
-    given: tuple[StateMetaInfoSnapshot, ...]
+    registrations: tuple[StateMetaInfoSnapshot, ...]
 
     @classmethod
     def of(
@@ -179,7 +179,7 @@ class AddedTable:
             taken = [one for name in names for one in (plan.states or States()).called(folded(name))]
             refuse_other_case(names, [one.name for one in taken if one.kind != TIMERS], plan.label)
         if updates:
-            _expect_same_states(plan, self.states, self.given)
+            _expect_same_states(plan, self.states, self.registrations)
         return plan.with_input(self.rows, self.states, replaces, updates=updates)
 
 

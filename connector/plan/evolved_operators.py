@@ -387,7 +387,7 @@ class EvolvedSavepoint:
     engine: Engine
     plan: SavepointPlan
     evolution: Evolution
-    given: BackfillInput
+    backfill: BackfillInput
     emissions: Mapping[str, Emission]
     orders: Mapping[str, tuple[Order, ...]]
     key_places: Mapping[tuple[str, int], tuple[int, ...]]
@@ -466,14 +466,14 @@ class EvolvedSavepoint:
     def _joining(self, change: OperatorChange, operator: OperatorPlan | None) -> Joining | None:
         """Return what is given for the keys of an operator; None if nothing is."""
         uid = change.new_uid or ""
-        tables, history = self.given.tables.get(uid, ()), self.evolution.histories.get(uid)
+        tables, history = self.backfill.tables.get(uid, ()), self.evolution.histories.get(uid)
         if history is None and not tables:
             return None
         computed = None if history is None else Computed(history, self.orders.get(uid, ()))
         watermark = None
         if history is not None and history.slices is not None and operator is not None:
             watermark = self._watermark(operator)
-        return Joining(self.engine, tables, computed, self.given.rows, watermark)
+        return Joining(self.engine, tables, computed, self.backfill.rows, watermark)
 
     def _watermark(self, operator: OperatorPlan) -> int | None:
         """Return the watermark that an operator has: windows that ended by then have fired."""
@@ -547,7 +547,7 @@ class EvolvedSavepoint:
 
     def _lookups(self, uid: str) -> dict[tuple[str, str], Lookup]:
         """Return what was given for an operator, by state and name."""
-        return {(state, name): lookup for (of, state, name), lookup in self.given.lookups.items() if of == uid}
+        return {(state, name): lookup for (of, state, name), lookup in self.backfill.lookups.items() if of == uid}
 
     def _emitting(self, uid: str, sources: Mapping[str, tuple[OperatorPlan, OperatorChange]]) -> Emitting:
         """Return the rows of an operator of NEW, from which follows what it has emitted."""

@@ -69,11 +69,11 @@ COPY, REFERENCE = "copy", "reference"
 @redacted
 @dataclass
 class SavepointWriter:
-    """One call of ``Savepoint.write``. ``given`` is the path as the user gave it."""
+    """One call of ``Savepoint.write``. ``written_path`` is the path as the user gave it."""
 
     engine: Engine
     plan: SavepointPlan
-    given: str
+    written_path: str
     staging: Staging
     files: str
     version: int
@@ -138,7 +138,7 @@ class SavepointWriter:
     def _operator(self, part: tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]) -> OperatorState:
         number, (plan, kept, renamed) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
-        writer = OperatorWriter(self.engine, plan, self.given, self.staging, f"op{number}", self.version)
+        writer = OperatorWriter(self.engine, plan, self.written_path, self.staging, f"op{number}", self.version)
         writer.check()
         if plan.edits_keyed_state:
             written = renamed or writer.keyed_state()

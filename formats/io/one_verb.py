@@ -72,7 +72,7 @@ class Failing:
 class _Verb:
     """What is kept: values by their keys, and opened files of stores by their URIs."""
 
-    found: dict[object, Any] = field(default_factory=dict)
+    values: dict[object, Any] = field(default_factory=dict)
     files: OrderedDict[str, list[Reopened]] = field(default_factory=OrderedDict)
     bytes: int = 0
     failing: Failing = field(default_factory=Failing)
@@ -119,7 +119,7 @@ def look_again(*, anew: bool = False) -> None:
         with verb.lock:
             if anew:
                 verb.failing = Failing()
-            verb.found.clear()
+            verb.values.clear()
             verb.files.clear()
             verb.bytes = 0
 
@@ -129,9 +129,9 @@ def cached_for_verb(key: object, compute: Callable[[], T]) -> T:
     verb = _RUNNING.get()
     if verb is None:
         return compute()
-    if key not in verb.found:
-        verb.found[key] = compute()
-    known = verb.found[key]
+    if key not in verb.values:
+        verb.values[key] = compute()
+    known = verb.values[key]
     result: T = known.result() if isinstance(known, _Begun) else known
     return result
 
@@ -139,9 +139,9 @@ def cached_for_verb(key: object, compute: Callable[[], T]) -> T:
 def begin_for_verb(key: object, compute: Callable[[], object]) -> None:
     """Begin to find in the background what :func:`cached_for_verb` will be asked for, which raises what was raised."""
     verb = _RUNNING.get()
-    if verb is None or key in verb.found:
+    if verb is None or key in verb.values:
         return
-    begun = verb.found[key] = _Begun()
+    begun = verb.values[key] = _Begun()
     find = in_context(compute)
 
     def run() -> None:
@@ -157,7 +157,7 @@ def begin_for_verb(key: object, compute: Callable[[], object]) -> None:
 def cached_by_verb(key: object) -> Any:
     """Return what the running verb keeps under a key; None if there is nothing."""
     verb = _RUNNING.get()
-    return None if verb is None else verb.found.get(key)
+    return None if verb is None else verb.values.get(key)
 
 
 def failing() -> Failing:

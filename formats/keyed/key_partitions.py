@@ -43,7 +43,7 @@ class Parts:
     def __init__(self, schema: pa.Schema, count: int, capacity: int) -> None:
         self.schema = schema
         self.count = count
-        self.held = capacity
+        self.capacity = capacity
         #: Bytes of the parts, once :meth:`finish` was called.
         self.sizes = np.zeros(count, np.int64)
         self._stack = ExitStack()
@@ -69,7 +69,7 @@ class Parts:
         batch = take(order)
         self._waiting.append((batch, bounds))
         self._waiting_bytes += batch.nbytes
-        if self._waiting_bytes > self.held:
+        if self._waiting_bytes > self.capacity:
             self._write()
 
     def finish(self) -> None:
@@ -150,7 +150,7 @@ class KeyPartitions:
         self.keyed = keyed
         self.piece = piece
         self.limit = limit
-        self.held = capacity
+        self.capacity = capacity
         self.depth = depth
         self.count = count or FANOUT
         self.inputs = [Parts(schema, self.count, capacity) for _ in range(inputs)]
@@ -203,7 +203,7 @@ class KeyPartitions:
             self.keyed,
             piece=self.piece,
             limit=self.limit,
-            capacity=self.held,
+            capacity=self.capacity,
             inputs=len(self.inputs),
             depth=self.depth + 1,
             count=min(FANOUT, needed),

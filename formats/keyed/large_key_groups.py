@@ -236,7 +236,7 @@ class _DividedRun:
 class PartitionedStates:
     """States of a key group to join: ``columns`` are their ids; keys are compared without their last ``tail`` bytes.
 
-    Rows come in pieces of about ``piece`` bytes; up to ``held`` bytes of entries stay in memory.
+    Rows come in pieces of about ``piece`` bytes; up to ``capacity`` bytes of entries stay in memory.
     """
 
     columns: Sequence[int]
@@ -244,7 +244,7 @@ class PartitionedStates:
     prefix: int
     tail: int
     piece: int
-    held: int
+    capacity: int
     runs: list[_DividedRun] = field(default_factory=list)
     file: Any = None
     parts: int = 1
@@ -313,7 +313,7 @@ class PartitionedStates:
         frames.divide(buffer, start, stop, part_of, bounds[:-1].copy(), data)
         self.runs.append(_DividedRun(self._column_of[state], bounds, data))
         self.in_memory += len(data)
-        if self.in_memory > self.held:
+        if self.in_memory > self.capacity:
             self._write()
         return True
 

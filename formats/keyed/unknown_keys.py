@@ -33,7 +33,7 @@ def skip_unknown_keys(at: Cursors, behind: Sequence[Part]) -> bool:
     compiled = program(*behind)
     places: Longs = at.end - sum(compiled.widths)
     if min(compiled.widths) < 0:
-        if not compiled.known:
+        if not compiled.is_known:
             return False
         first = behind[0]
         zeros = first.width if isinstance(first, ConstantSerializer) else 0

@@ -98,7 +98,7 @@ class Program:
     def __init__(self, serializers: Sequence[Part]) -> None:
         layout = Layout()
         parts = [serializer.layout(layout) for serializer in serializers]
-        self.known = UNKNOWN not in parts
+        self.is_known = UNKNOWN not in parts
         self.parts = np.array(parts, np.int64)
         self.tables = layout.tables()
         self.widths = [fixed_width(layout, part) for part in parts]
@@ -142,7 +142,7 @@ def skip_rows(serializer: Part, at: Cursors) -> None:
         if len(beyond):
             at.fail(int(beyond[0]), f"{width} bytes of {serializer.flink_type}")
         at.position[:] = ends
-    elif compiled.known:
+    elif compiled.is_known:
         start = at.position.copy()
         row = skip.skip_rows(*compiled.tables, int(compiled.parts[0]), at.buffer, at.position, at.end)
         if row >= 0:
@@ -167,7 +167,7 @@ def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
 
     compiled = program(serializer)
     counts = np.zeros(len(at), np.int64)
-    if compiled.known:
+    if compiled.is_known:
         walker = at.at(at.position.copy(), at.end)
         row = skip.count_until_end(
             *compiled.tables, int(compiled.parts[0]), at.buffer, walker.position, at.end, gap, counts
@@ -207,7 +207,7 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
     # Values of one byte or more are bounded by the bytes of the buffer; the kernel bounds values of no bytes.
     starts = np.empty((len(serializers), total), np.int64)
     stops = np.empty((len(serializers), total), np.int64)
-    if compiled.known:
+    if compiled.is_known:
         begin = at.position.copy()
         row = skip.locate_rows(
             *compiled.tables, compiled.parts, at.buffer, at.position, at.end, counts, gap, starts, stops
@@ -240,7 +240,7 @@ def locate_some(serializers: Sequence[Part], at: Cursors, most: int) -> tuple[An
     starts = np.full((len(serializers), most), -1, np.int64)
     stops = np.full((len(serializers), most), -1, np.int64)
     begin = int(at.position[0])
-    if compiled.known:
+    if compiled.is_known:
         skip.locate_rows(
             *compiled.tables, compiled.parts, at.buffer, at.position, at.end, np.array([most]), 0, starts, stops
         )

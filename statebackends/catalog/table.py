@@ -79,7 +79,7 @@ def raw_keyed_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]
             places = sorted((offset, group) for group, offset in handle.offsets if offset >= 0)
             with savepoint.open_state(handle.delegate, operator) as stream:
                 for (start, group), end in zip(places, [*(p for p, _ in places), stream.size][1:], strict=True):
-                    if request.wanted((group,)):
+                    if request.select_key_groups((group,)):
                         value = _piece(stream, start, end, operator)
                         yield {**identity(operator), "subtask": index, "key_group": group, "value": value}
 

@@ -218,7 +218,7 @@ def _serializers(
 def _queue(savepoint: Snapshot, request: TableRequest, index: int) -> OperatorTable:
     """Return the elements of an operator's queue as operator state."""
     wanted = replace(
-        request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, given={}
+        request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, explicit_options={}
     )
     return OperatorTable(OpenOperator(savepoint, operators(savepoint, request)[index]), wanted, ASYNC_STATE)
 

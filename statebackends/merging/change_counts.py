@@ -103,7 +103,7 @@ class ComparedSide:
     def elements(self, opened: OpenOperator, state: str) -> Iterator[EntryChunk]:
         """Yield the elements of an operator state as keys, or the entries of a broadcast state."""
         # Few large chunks, which are not copied once more when they are put together.
-        request = replace(self.request, raw=(state,), given={}, batch_rows=ROWS)
+        request = replace(self.request, raw=(state,), explicit_options={}, batch_rows=ROWS)
         for partition in OperatorTable(opened, request, state).partitions(1):
             for batch in partition.batches():
                 yield EntryChunk.of_elements(batch.column(0), batch.column(1) if batch.num_columns > 1 else None)
@@ -137,7 +137,7 @@ class KeyedChanges:
         ]
         for pair in self._merged(others, numbers, self.share):
             sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
-        for number, counts in sums.found.items():
+        for number, counts in sums.counts.items():
             table, state = numbers.names[number]
             yield {"table": table, "state": state, **counts}
 
@@ -216,28 +216,28 @@ class OperatorStateChanges:
         memory = sides[0].request.memory
         for pair in paired_chunks((reads[0], reads[1]), division, range(1), np.zeros(1, np.int64), memory, False):
             sums.add(compare(*pair, 1, ()).counts)
-        yield from sums.found.values()
+        yield from sums.counts.values()
 
 
 class _Sums:
     """Numbers by state, added up."""
 
     def __init__(self) -> None:
-        self.found: dict[int, dict[str, int]] = {}
+        self.counts: dict[int, dict[str, int]] = {}
         #: All entries of the newer side, where those that were compared are only those that can differ.
         self.entries: dict[int, int] = {}
 
     def add(self, counts: Mapping[int, Any]) -> None:
         for number, values in counts.items():
-            mine = self.found.setdefault(number, dict.fromkeys(COUNTS, 0))
+            mine = self.counts.setdefault(number, dict.fromkeys(COUNTS, 0))
             for name, value in zip(COUNTS, values.tolist(), strict=True):
                 mine[name] += value
 
     def of_both(self) -> dict[int, Longs]:
         """Return the numbers with those of all entries of both sides."""
         both = {}
-        for number in {**self.found, **self.entries}:
-            _, _, added, removed, changed = self.found.get(number, dict.fromkeys(COUNTS, 0)).values()
+        for number in {**self.counts, **self.entries}:
+            _, _, added, removed, changed = self.counts.get(number, dict.fromkeys(COUNTS, 0)).values()
             after = self.entries.get(number, 0)
             both[number] = np.array([after - added + removed, after, added, removed, changed], np.int64)
         return both

@@ -101,7 +101,7 @@ class ChangedRows:
     def _shares(self, count: int) -> Iterator[range]:
         """Yield the remainders of each task: those of the key groups that the request names, if it names any."""
         for share in self.division.shares(count):
-            yield from (range(first, last + 1) for first, last in consecutive(self.request.wanted(share)))
+            yield from (range(first, last + 1) for first, last in consecutive(self.request.select_key_groups(share)))
 
     def _restricted(self, side: int, share: range) -> KeyedInput | None:
         described = self.inputs[side]

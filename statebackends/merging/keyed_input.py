@@ -34,16 +34,16 @@ TIMERS, MAP = "timers", "MAP"
 
 @dataclass
 class StateNumbers:
-    """Numbers of states by name, the same for all inputs: those ``wanted``, else all in the order of appearance."""
+    """Numbers of states by name, the same for all inputs: those ``selection``, else all in the order of appearance."""
 
-    wanted: Sequence[StateName] | None = None
+    selection: Sequence[StateName] | None = None
     numbers: dict[StateName, int] = field(default_factory=dict)
     #: By number: the table that shows a state, and its name.
     names: list[tuple[str, str]] = field(default_factory=list)
     maps: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for name, timer in self.wanted or ():
+        for name, timer in self.selection or ():
             self._number((name, timer), TIMERS if timer else "")
 
     def of(self, meta: StateMetaInfoSnapshot) -> int:
@@ -59,7 +59,7 @@ class StateNumbers:
 
     def _number(self, name: StateName, table: str) -> int:
         if name not in self.numbers:
-            if self.wanted is not None and name not in self.wanted:
+            if self.selection is not None and name not in self.selection:
                 return -1
             self.numbers[name] = len(self.numbers)
             self.names.append((table, name[0]))

@@ -380,7 +380,7 @@ class _Value:
 class _Values:
     """The values of one state in a piece."""
 
-    found: StateFindings
+    findings: StateFindings
     sample: int
     limit: int | None
     count: int = 0
@@ -413,15 +413,15 @@ class _Values:
                 for name, part, _ in program.all_parts
                 if part.part is error.part
             ]
-            state_findings, *part_id = places[0] if places else (self.found, "", "")
+            state_findings, *part_id = places[0] if places else (self.findings, "", "")
             blocker = _blocker(error)
             state_findings.part(*part_id).add_blocker(blocker)
             if blocker.fails and isinstance(error.error, ForeignError):
-                self.found.record(Outcome.FAILS)
+                self.findings.record(Outcome.FAILS)
         except UnknownSubclassError as error:
-            self.found.whole.add_blocker(_unknown_subclass(error))
+            self.findings.whole.add_blocker(_unknown_subclass(error))
         except SavepointError as error:
-            self.found.whole.add_blocker(_failure(error))
+            self.findings.whole.add_blocker(_failure(error))
         return None
 
     def one(self, old: object, programs: Sequence[P], run: Callable[[P], object], count: int = 1) -> object | None:
@@ -453,11 +453,11 @@ class _Values:
                 new = value.written()
         if new is not None and new != value.old and self.sampled < self.sample:
             self.sampled += value.count
-            for state_findings in (self.found, *self.others):
+            for state_findings in (self.findings, *self.others):
                 state_findings.record(_misread(value.misread[0], new))
             for misread in value.misread[1:]:
-                if not self.found.is_unreadable:
-                    self.found.is_unreadable = _misread(misread, new) is Outcome.FAILS
+                if not self.findings.is_unreadable:
+                    self.findings.is_unreadable = _misread(misread, new) is Outcome.FAILS
 
     def settle(self) -> None:
         """Look at the values that wait."""
@@ -494,7 +494,7 @@ class _KeyedScan:
         self.program = program = programs[0] if programs else None
         self.looked_at: Counter[str] = Counter()
         if program is not None:
-            values.collect(program.roles, values.found)
+            values.collect(program.roles, values.findings)
             values.collect({KEY: program.key_role}, key)
 
     def entries(self, chunk: EntryChunk) -> None:
@@ -539,7 +539,7 @@ class _KeyedScan:
     def _one(self, key: bytes, value: bytes) -> None:
         new = self.values.one((key, value), self.programs, lambda program: program.entry(key, value))
         if isinstance(new, tuple) and new[0] != key:
-            self.key.record(self.values.found.outcome)
+            self.key.record(self.values.findings.outcome)
 
     def _compiled(self, compiled: CompiledProgram, chunk: EntryChunk) -> None:
         program = self.program

@@ -99,9 +99,9 @@ class PythonRows:
     @staticmethod
     def _state(state: PythonState, column: pa.Array) -> pa.Array:
         try:
-            return state.encode(_cast(column, state.arrow_type(OPTIONS), state.shown))
+            return state.encode(_cast(column, state.arrow_type(OPTIONS), state.label))
         except ValueRangeError as error:
-            raise error.with_facts(state=state.shown) from None
+            raise error.with_facts(state=state.label) from None
 
 
 def _of_column(state: PythonState, kind: pa.DataType) -> PythonState:
@@ -110,11 +110,11 @@ def _of_column(state: PythonState, kind: pa.DataType) -> PythonState:
     if isinstance(state.coder, PickledCoder) and pa.types.is_binary(value):
         state = replace(state, coder=BINARY)
     if any(isinstance(part, PickledCoder) for coder in (state.coder, state.key) if coder for part in coder.all_parts()):
-        words = f"{state.shown} {'LIST ' if state.kind == 'LIST' else ''}BYTES"
+        words = f"{state.label} {'LIST ' if state.kind == 'LIST' else ''}BYTES"
         raise OptionError(
-            f"state {state.shown!r} has pickled values, which cannot be written from a VARIANT: it does not "
+            f"state {state.label!r} has pickled values, which cannot be written from a VARIANT: it does not "
             "distinguish tuples from lists, or classes",
-            state=state.shown,
+            state=state.label,
             remedy=f"read and write its pickled bytes: option('pyTypes', '{words}'); or name in option "
             "'state' the states to write, without this one",
         )
@@ -139,6 +139,6 @@ def _times(state: PythonState, column: pa.Array) -> pa.Array:
     if state.kind == "LIST":
         return column
     if state.kind == "MAP":
-        raise OptionError(f"times of last access of map state {state.shown!r} cannot be written", state=state.shown)
+        raise OptionError(f"times of last access of map state {state.label!r} cannot be written", state=state.label)
     valid = valid_rows(column)
     return list_array(pa.list_(pa.field("element", column.type)), valid.astype(np.int64), column.drop_null(), valid)

@@ -144,7 +144,7 @@ class PythonState:
     ttl: bool = False
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """Return the name that the job gave."""
         return job_name_of(self.name)
 
@@ -166,11 +166,11 @@ class PythonState:
     def decode(self, column: pa.Array, options: DecodeOptions) -> pa.Array:
         """Convert a column of what Flink stores to values."""
         try:
-            return self._decode(column, options, Origin(state=self.shown))
+            return self._decode(column, options, Origin(state=self.label))
         except CorruptStateError as error:
             raise CorruptStateError(
-                f"the values of state {self.shown!r} are no {self.flink_type}",
-                state=self.shown,
+                f"the values of state {self.label!r} are no {self.flink_type}",
+                state=self.label,
                 expected=error.facts.get("expected"),
                 found=error.facts.get("found"),
                 remedy="option 'pyTypes' must give it the type that the job does; option 'raw' shows its bytes",
@@ -209,7 +209,7 @@ class PythonState:
         """Convert times of last access of byte arrays to those of values."""
         if self.kind == "MAP":
             keys = flat_entries(column)[0]
-            shown = keys if self.key is None else decode_all(self.key, keys, DecodeOptions(), Origin(state=self.shown))
+            shown = keys if self.key is None else decode_all(self.key, keys, DecodeOptions(), Origin(state=self.label))
             kind = pa.map_(shown.type, times.type.item_type)
             return map_array(kind, lengths(column), shown, flat_entries(times)[1], valid_rows(column))
         if self.kind != "LIST":
@@ -217,7 +217,7 @@ class PythonState:
         if self.coder is None:
             return times
         value_counts = count_until_end(
-            self.coder, cursors(column.flatten(), DecodeOptions(), Origin(state=self.shown)), 0
+            self.coder, cursors(column.flatten(), DecodeOptions(), Origin(state=self.label)), 0
         )
         spread = times.flatten().take(pa.array(np.repeat(np.arange(len(value_counts)), value_counts)))
         before = np.concatenate(([0], np.cumsum(value_counts)))
@@ -232,10 +232,10 @@ class PythonState:
             row = int(wrong[0])
             kind = self.coder.flink_type if self.coder is not None else "BYTES"
             raise OptionError(
-                f"state {self.shown!r} is not a value: a key has {int(counts[row])} of them",
-                state=self.shown,
+                f"state {self.label!r} is not a value: a key has {int(counts[row])} of them",
+                state=self.label,
                 expected="one value of a key",
-                remedy=f"it is a list state: option('pyTypes', '{self.shown} LIST {kind}')",
+                remedy=f"it is a list state: option('pyTypes', '{self.label} LIST {kind}')",
             )
         return scatter(column.flatten(), counts == 1)
 

@@ -104,7 +104,7 @@ class TableRequest(TableOptions):
     compared: ComparisonRequest | None = None
     feed: FeedRequest | None = None
     #: The tables of each option that the user set for this table to a value other than the default.
-    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    explicit_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def states(self) -> tuple[str, ...] | None:
@@ -133,7 +133,7 @@ class TableRequest(TableOptions):
                 found=last,
             )
 
-    def wanted(self, key_groups: Iterable[int]) -> list[int]:
+    def select_key_groups(self, key_groups: Iterable[int]) -> list[int]:
         """Return those of some key groups that the request's ``key_groups`` include."""
         if self.key_groups is None:
             return list(key_groups)
@@ -233,7 +233,7 @@ def of_key_groups(table: T, key_groups: Sequence[int]) -> T:
     if hasattr(chosen, "inner"):
         chosen.inner = of_key_groups(chosen.inner, key_groups)
     else:
-        runs = consecutive(chosen.request.wanted(key_groups))
+        runs = consecutive(chosen.request.select_key_groups(key_groups))
         chosen.request = replace(chosen.request, key_groups=tuple(runs))
     narrowed: T = chosen
     return narrowed

@@ -277,7 +277,7 @@ def vertices(
     """Yield the key groups of every execution vertex, limited to those of the request and of a key look-up."""
     for index in range(parallelism):
         owned = range_for_operator_index(operator.max_parallelism, parallelism, index)
-        yield tuple(group for group in request.wanted(owned) if only is None or group in only)
+        yield tuple(group for group in request.select_key_groups(owned) if only is None or group in only)
 
 
 def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:

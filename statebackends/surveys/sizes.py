@@ -115,7 +115,7 @@ class _Sums:
     """Entries, bytes and the largest entry of every state in the key groups where it has entries."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[str, str, str], list[tuple[Longs, Longs]]] = {}
+        self.sums: dict[tuple[str, str, str], list[tuple[Longs, Longs]]] = {}
 
     def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
         """Add some entries of a state, given as (table, state, kind)."""
@@ -128,11 +128,11 @@ class _Sums:
     def add_sums(self, what: tuple[str, str, str], key_groups: Longs, sums: Longs) -> None:
         """Add entries, bytes and the largest entry of a state in some key groups, a row for each."""
         if len(key_groups):
-            self.found.setdefault(what, []).append((key_groups, sums))
+            self.sums.setdefault(what, []).append((key_groups, sums))
 
     def rows(self, operator: Surveyed) -> Iterator[ManyRows]:
         """Yield one row per state and key group that has entries."""
-        for (table, state, kind), found in self.found.items():
+        for (table, state, kind), found in self.sums.items():
             key_groups, (entries, size, largest) = _together(found)
             some = entries > 0
             key_groups = key_groups[some]
@@ -251,12 +251,12 @@ class OtherSizes:
     """Sizes of state that is only bytes, computed on the driver."""
 
     operator: Surveyed
-    found: tuple[tuple[tuple[str, str | int | None], ...], ...]
+    sizes: tuple[tuple[tuple[str, str | int | None], ...], ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield one row per piece of state."""
         if request.state is None:
-            for values in self.found:
+            for values in self.sizes:
                 yield self.operator.row(**dict(values))
 
 

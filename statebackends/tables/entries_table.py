@@ -48,13 +48,13 @@ class EntriesTable:
     def __init__(self, opened: OpenOperator, request: TableRequest) -> None:
         assert request.entries is not None
         self.request = request
-        self.wanted: EntriesRequest = request.entries
+        self.entries: EntriesRequest = request.entries
         self.headers = opened.keyed
-        self.raw = opened.raw_timers if self.wanted.raw_timers else ()
+        self.raw = opened.raw_timers if self.entries.raw_timers else ()
         self.max_parallelism: int | None = opened.operator.max_parallelism
         self.state_bytes = opened.operator.state_size
         self.warnings: tuple[str, ...] = ()
-        self.schema = KEYED_ENTRIES if self.wanted.keys else ENTRIES
+        self.schema = KEYED_ENTRIES if self.entries.keys else ENTRIES
 
     def select(self, columns: Sequence[str]) -> EntriesTable:
         """Return this table restricted to some columns."""
@@ -69,7 +69,7 @@ class EntriesTable:
             split = self.headers.split(key_groups)
             raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
             if split.sources or raw:
-                partitions.append(EntriesPartition(split, raw, self.wanted, self.schema, self.request))
+                partitions.append(EntriesPartition(split, raw, self.entries, self.schema, self.request))
         return partitions
 
 
@@ -79,16 +79,16 @@ class EntriesPartition:
 
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
-    wanted: EntriesRequest
+    entries: EntriesRequest
     schema: pa.Schema
     request: TableRequest
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield entries in the order of the files."""
-        numbers = {state: number for number, state in enumerate(self.wanted.states) if state is not None}
+        numbers = {state: number for number, state in enumerate(self.entries.states) if state is not None}
         with self.split.opened_ahead():
             for batch, key in self._all(numbers):
-                moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
+                moved = batch if self.entries.max_parallelism is None else self._rehashed(batch, key)
                 yield moved.select(self.schema.names)
 
     def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
@@ -115,16 +115,16 @@ class EntriesPartition:
         self, header: KeyedBackendHeader, numbers: dict[tuple[str, bool], int], contiguous: bool
     ) -> EntryReader:
         mine = np.array([numbers.get((meta.name, is_timer(meta)), -1) for meta in header.states], np.int32)
-        with_keys = self.wanted.keys or self.wanted.max_parallelism is not None
+        with_keys = self.entries.keys or self.entries.max_parallelism is not None
         return EntryReader(header, mine, with_keys, contiguous, self.request.decode, self.request.batch_rows)
 
     def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
         """Return the batch with key groups recomputed from keys, which are decoded at full precision."""
-        assert self.wanted.max_parallelism is not None
+        assert self.entries.max_parallelism is not None
         offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
         at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=exact_options(self.request.decode))
         hashes = key.java_hash(key.decode(at))
-        groups = key_groups_for_hashes(hashes, self.wanted.max_parallelism)
+        groups = key_groups_for_hashes(hashes, self.entries.max_parallelism)
         index = batch.schema.get_field_index(KEY_GROUP)
         return batch.set_column(index, batch.schema.field(index), fixed_array(pa.int32(), groups))
 

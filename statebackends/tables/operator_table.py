@@ -66,7 +66,7 @@ class OperatorTable:
         self.united = merge_registrations(metas)
         self.mode = metas[0].state_type
         self.raw = state in request.raw
-        if self.mode == "BROADCAST" and "parallelism" in request.given:
+        if self.mode == "BROADCAST" and "parallelism" in request.explicit_options:
             raise OptionError(
                 "option 'parallelism' cannot apply to broadcast state: all subtasks have the same elements, and those "
                 "of one are read",

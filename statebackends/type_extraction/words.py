@@ -125,7 +125,7 @@ class _Words:
     def __init__(self, inference: TypeInference, by_words: bool = False) -> None:
         self.inference = inference
         self.by_words = by_words
-        self.made: dict[str, JavaClass] = {}
+        self.created: dict[str, JavaClass] = {}
         self.subclasses: dict[str, PojoSerializer] = {}
         self.declared: dict[str, Extracted] = {}
 
@@ -136,7 +136,7 @@ class _Words:
 
     def find(self, name: str) -> JavaClass | None:
         known = self.inference.classes.find(name)
-        return self.made.get(name, known) if self.by_words else known or self.made.get(name)
+        return self.created.get(name, known) if self.by_words else known or self.created.get(name)
 
     def java_type(self, words: TypeSerializer) -> JavaType:
         """Return the Java type of a field that the notation describes."""
@@ -145,14 +145,14 @@ class _Words:
         if isinstance(words, PojoSerializer):
             return self.pojo(words)
         if type(words) is EnumSerializer:
-            self.made[words.enum_class] = enum(words.enum_class, words.constants)
+            self.created[words.enum_class] = enum(words.enum_class, words.constants)
             return ClassType(words.enum_class)
         arguments = tuple(map(self.java_type, words.children)) if _is_class(words) else ()
         if isinstance(words, TupleSerializer):
             plain = ClassType(tuple_class(len(arguments)), arguments)
             if words.class_name == plain.name:
                 return plain
-            self.made[words.class_name] = made_up(words.class_name, superclass=plain)
+            self.created[words.class_name] = made_up(words.class_name, superclass=plain)
             return ClassType(words.class_name)
         if isinstance(words, GenericArraySerializer) and words.component_class in _erasures(arguments[0], words):
             return ArrayType(arguments[0])
@@ -168,10 +168,10 @@ class _Words:
     def pojo(self, words: PojoSerializer) -> JavaType:
         """Return a class with public fields."""
         name = words.class_name
-        if name not in self.made:
-            self.made[name] = made_up(name)
+        if name not in self.created:
+            self.created[name] = made_up(name)
             fields = [public_field(field.name, self.java_type(field.serializer)) for field in words.fields]
-            self.made[name] = made_up(name, fields)
+            self.created[name] = made_up(name, fields)
             self.subclasses[name] = words
         elif self.subclasses.get(name, words) != words:
             raise OptionError(f"two types name class {name} with different fields", found=words.flink_type)

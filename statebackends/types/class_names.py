@@ -192,7 +192,7 @@ class _Schema:
     """A schema whose named types get full names."""
 
     name: Callable[[str], str]
-    known: dict[str, str] = field(default_factory=dict)
+    full_names: dict[str, str] = field(default_factory=dict)
 
     def whole(self, schema: Any, space: str) -> Any:
         """Return a schema inside a namespace, with full names."""
@@ -200,7 +200,7 @@ class _Schema:
             return [self.whole(branch, space) for branch in schema]
         if isinstance(schema, str):
             full = schema if "." in schema or not space else f"{space}.{schema}"
-            return self.known.get(full, self.known.get(schema, schema))
+            return self.full_names.get(full, self.full_names.get(schema, schema))
         if not isinstance(schema, dict):
             return schema
         kind = schema.get("type")
@@ -213,7 +213,7 @@ class _Schema:
         given = schema["name"]
         inside = schema.get("namespace", space) if "." not in given else given.rpartition(".")[0]
         full = given if "." in given or not inside else f"{inside}.{given}"
-        self.known[full] = new = self.name(full)
+        self.full_names[full] = new = self.name(full)
         named = {key: value for key, value in schema.items() if key != "namespace"} | {"name": new}
         if "fields" in named:
             named["fields"] = [{**part, "type": self.whole(part["type"], inside)} for part in schema["fields"]]

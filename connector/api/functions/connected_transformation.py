@@ -43,18 +43,18 @@ KEYS, RECORD, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoin
 class ConnectedSource:
     """Several keyed inputs, and perhaps a broadcast one, as one table."""
 
-    given: tuple[KeyedRecordInput, ...]
+    keyed_inputs: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
 
     @property
     def engine(self) -> Engine:
         """The engine that has the records."""
-        return self.given[0].engine
+        return self.keyed_inputs[0].engine
 
     @property
     def processing(self) -> ProcessingOptions:
         """The options of the first input."""
-        return self.given[0].processing
+        return self.keyed_inputs[0].processing
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -68,14 +68,14 @@ class ConnectedSource:
     @property
     def inputs(self) -> Inputs:
         """The columns of the table with the rows of each input."""
-        keyed = tuple(_input(number, record_input) for number, record_input in enumerate(self.given, 1))
+        keyed = tuple(_input(number, record_input) for number, record_input in enumerate(self.keyed_inputs, 1))
         if self.broadcast is None:
             return Inputs(keyed)
         return Inputs(keyed, _input(BROADCAST, self.broadcast), self.broadcast.descriptors)
 
     def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
         """Return the descriptor of the key in the table, which all inputs must have."""
-        (first, version), *others = (record_input.descriptor(flink_version) for record_input in self.given)
+        (first, version), *others = (record_input.descriptor(flink_version) for record_input in self.keyed_inputs)
         for number, (other, _) in enumerate(others, 2):
             if (other.key_serializer, other.key_group is None) != (first.key_serializer, first.key_group is None):
                 raise OptionError(
@@ -92,17 +92,19 @@ class ConnectedSource:
         """Return the table distributed by subtask, and the number of tasks."""
         engine = self.engine
         descriptor, _ = self.descriptor(None)
-        parallelism = self.processing.parallelism or engine.tasks(self.given[0].rows, max_parallelism)
+        parallelism = self.processing.parallelism or engine.tasks(self.keyed_inputs[0].rows, max_parallelism)
         check_parallelism(max_parallelism, parallelism)
-        hashed = replace(self, given=tuple(record_input.hashed(max_parallelism) for record_input in self.given))
-        tables = [hashed._table(number, record_input) for number, record_input in enumerate(hashed.given, 1)]
+        hashed = replace(
+            self, keyed_inputs=tuple(record_input.hashed(max_parallelism) for record_input in self.keyed_inputs)
+        )
+        tables = [hashed._table(number, record_input) for number, record_input in enumerate(hashed.keyed_inputs, 1)]
         keyed = reduce(lambda a, b: a.union(b), tables)
         broadcast = hashed._table(BROADCAST, self.broadcast) if self.broadcast is not None else None
         return engine.connected(keyed, broadcast, ORDER, descriptor, max_parallelism, parallelism), parallelism
 
     def _table(self, number: int, records: KeyedRecordInput | BroadcastInput) -> Rows:
         """Return the rows of one input in the columns of the table."""
-        first = self.given[0]
+        first = self.keyed_inputs[0]
         keys = records.keys if isinstance(records, KeyedRecordInput) else None
         cells = [
             Cell(f"{KEYS}{i}", first.rows, (name,), (keys[i],) if keys else None) for i, name in enumerate(first.keys)
@@ -110,7 +112,7 @@ class ConnectedSource:
         if first.key_group is not None:
             group = records.key_group if isinstance(records, KeyedRecordInput) else None
             cells.append(Cell(RECORD, first.rows, (first.key_group,), (group,) if group else None))
-        every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
+        every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.keyed_inputs, 1))
         if self.broadcast is not None:
             every.append((BROADCAST, self.broadcast))
         for other, record_input in every:
@@ -153,16 +155,16 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
         savepoint.with_operator("balances", balances)
     """
 
-    given: tuple[KeyedRecordInput, ...]
+    keyed_inputs: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
 
     def _about(self) -> str:
-        inputs = [f"rows ({', '.join(record_input.columns)})" for record_input in self.given]
+        inputs = [f"rows ({', '.join(record_input.columns)})" for record_input in self.keyed_inputs]
         return " and ".join([*inputs, *([] if self.broadcast is None else ["a broadcast input"])])
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
-        first, *others = self.given
-        return replace(self, given=(first.with_texts(more), *others))
+        first, *others = self.keyed_inputs
+        return replace(self, keyed_inputs=(first.with_texts(more), *others))
 
     def transform(self, function: ConnectedFunction) -> KeyedRows:
         """Create the keyed state and timers of each key, and the broadcast state.
@@ -206,11 +208,11 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
         return rows
 
     def _source(self, function: Any) -> ConnectedSource:
-        processing = self.given[0].processing
+        processing = self.keyed_inputs[0].processing
         kinds: tuple[type, ...] = (KeyedMultipleInputFunction,)
         if self.broadcast is not None:
             kinds = (KeyedBroadcastProcessFunction,)
-        elif len(self.given) == 2:
+        elif len(self.keyed_inputs) == 2:
             kinds = (KeyedCoProcessFunction, KeyedMultipleInputFunction)
         expect_function(function, next((kind for kind in kinds if isinstance(function, kind)), kinds[0]))
         if processing.presorted:
@@ -220,4 +222,4 @@ class ConnectedTransformation(StateTransformation, Generic[T]):
                 "a broadcast input comes before the first key, so records are sorted, on the backend of a single key",
                 remedy="leave the options 'sorted' and 'stateBackend' out",
             )
-        return ConnectedSource(self.given, self.broadcast)
+        return ConnectedSource(self.keyed_inputs, self.broadcast)

@@ -40,7 +40,7 @@ class SavepointDataSource(DataSource):
     #: The name of the format.
     format_name = "savepoint"
     #: Serializers that the Python API was given, which options of this source may name.
-    given: tuple[str, ...] = ()
+    serializers: tuple[str, ...] = ()
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
     #: The options as :meth:`schema` has parsed them, so that the reader does not choose other snapshots of a folder.
@@ -222,10 +222,10 @@ class SavepointDataSource(DataSource):
         return options_of_load(self.options)
 
     def _accept(self) -> None:
-        if self.given:
+        if self.serializers:
             from pyspark_savepoint.options.pickled_serializers import accept
 
-            accept(self.given)
+            accept(self.serializers)
 
 
 #: The name under which Spark finds the source in this package.

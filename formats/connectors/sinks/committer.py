@@ -126,14 +126,14 @@ def requests(value: Row) -> Iterator[tuple[Row, Row]]:
 
 @dataclass(frozen=True)
 class Committables:
-    """State of a committer, and the content of each committable: ``found`` has them in the order of the bytes."""
+    """State of a committer, and the content of each committable: ``contents`` has them in the order of the bytes."""
 
     frame: Row
-    found: tuple[tuple[Row, Any], ...]
+    contents: tuple[tuple[Row, Any], ...]
 
     def rows(self, rows: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:
         """Yield a row for each committable, or several if it has several."""
-        for common, value in self.found:
+        for common, value in self.contents:
             for row in rows(value):
                 yield {**common, **row}
 
@@ -167,7 +167,7 @@ def committer_kind(
         write_committer(version, value.frame, out)
 
     def check(states: Sequence[Committables]) -> None:
-        if committables is not None and not any(element.found for element in states):
+        if committables is not None and not any(element.contents for element in states):
             raise ValueError("there are no committables")
 
     return ConnectorKind(

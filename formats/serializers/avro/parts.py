@@ -259,7 +259,7 @@ class AvroBlocks:
         if not width:
             expect_few_empty(self.item.flink_type, at, counts)
         # Where rows share one end, each count may be possible but not their sum: skip before allocating.
-        if len(at) > 1 and counts.sum() > len(at.buffer) and program(self).known:
+        if len(at) > 1 and counts.sum() > len(at.buffer) and program(self).is_known:
             skip_rows(self, walker)
         return counts
 

@@ -112,7 +112,7 @@ def bounded_counts(whole: Part, what: str, at: Cursors, limit: Callable[[Longs],
         row = int(wrong[0])
         at.fail(row, f"a number of {what} from 0 to {int(most[row])}", int(counts[row]))
     # Where rows share one end (heap tables), each count may be possible but not their sum: skip before allocating.
-    if len(at) > 1 and counts.sum() > limit(np.array([len(at.buffer)]))[0] and program(whole).known:
+    if len(at) > 1 and counts.sum() > limit(np.array([len(at.buffer)]))[0] and program(whole).is_known:
         skip_rows(whole, walker)
     return counts
 

@@ -107,13 +107,13 @@ class Parser:
         self.tokens = Tokens(text)
         self.version = version
         self.classes = classes
-        self.given = given
+        self.serializers = given
         self.kryo = kryo
 
     def type(self) -> TypeSerializer:
         tokens = self.tokens
         token = tokens.word("a type")
-        given = None if self.given is None else self.given.of_word(token.text)
+        given = None if self.serializers is None else self.serializers.of_word(token.text)
         if given is not None:
             return given
         if self.classes is not None and "." in token.text:

@@ -180,7 +180,7 @@ class _Search:
     """Search through one serializer."""
 
     types: TargetTypes
-    known: dict[Path, TypeSerializer]
+    existing: dict[Path, TypeSerializer]
     parts: list[ChangedPart] = field(default_factory=list)
     #: Why the types below a path are not known.
     errors: dict[Path, SavepointError] = field(default_factory=dict)
@@ -203,7 +203,7 @@ class _Search:
             part = self._kryo(old, path)
             self.parts.append(part)
             return part.new
-        known = self.known.get(path)
+        known = self.existing.get(path)
         if of_scala_api(old) or (known is not None and is_rewritten(old, known)):
             return self._scala(old, known, path)
         if old.snapshot_class in (RAW_VALUE, ROW_DATA) and _has_kryo(old):
@@ -247,7 +247,7 @@ class _Search:
         made: list[TypeSerializer] = []
         for pair in pairs:
             part_path = (*path, *pair.path)
-            self.known.update({(*part_path, *inner): part for inner, part in by_path(pair.new).items()})
+            self.existing.update({(*part_path, *inner): part for inner, part in by_path(pair.new).items()})
             since = len(self.parts)
             made.append(self.target(pair.old, part_path))
             blocked = any(part.obstacle is not None for part in self.parts[since:])
@@ -271,18 +271,18 @@ class _Search:
 
     def _learn(self, class_name: str, path: Path) -> None:
         """Add the types of a class from class files, below known ones."""
-        if isinstance(self.known.get(path), PojoSerializer | FieldsSerializer):
+        if isinstance(self.existing.get(path), PojoSerializer | FieldsSerializer):
             return
         extracted = self.types.extracted(class_name)
         if isinstance(extracted, SavepointError):
             self.errors[path] = extracted
             return
         for part_path, part in by_path(extracted).items():
-            self.known.setdefault((*path, *part_path), part)
+            self.existing.setdefault((*path, *part_path), part)
 
     def _of_flink_2(self, old: TypeSerializer, path: Path) -> ChangedPart:
         """Return the part for a list, map or set that Flink 2 inferred, and Flink 1 leaves to Kryo."""
-        known = self.known.get(path)
+        known = self.existing.get(path)
         if isinstance(known, KryoSerializer):
             return ChangedPart(path, old, known)
         release = self.types.release
@@ -299,7 +299,7 @@ class _Search:
         )
 
     def _kryo(self, old: KryoSerializer, path: Path) -> ChangedPart:
-        known = self.known.get(path)
+        known = self.existing.get(path)
         if known is None and old.type_class in COLLECTIONS:
             return ChangedPart(path, old, old, self._unknown(old, path))
         if known is None:

@@ -142,13 +142,13 @@ class Unshared:
 
 @dataclass
 class StateRegistry(HasTaskInfo):
-    """States of one operator in one task; ``known`` are those registered on the driver, None on the driver itself."""
+    """States of one operator in one task; ``descriptors`` were registered on the driver, None on the driver itself."""
 
     backend: KeyedStateBackend
     key_serializer: TypeSerializer
     flink_version: tuple[int, int] = DEFAULT_VERSION
     reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT
-    known: tuple[StateDescriptor, ...] | None = None
+    descriptors: tuple[StateDescriptor, ...] | None = None
     index_of_this_subtask: int = 0
     number_of_parallel_subtasks: int = 1
     states: list[StateDescriptor] = field(default_factory=list)
@@ -262,11 +262,11 @@ class StateRegistry(HasTaskInfo):
     def _number(self, state: StateDescriptor) -> int:
         number = len(self.states)
         self.states.append(state)
-        if self.known is not None and self.known[number : number + 1] != (state,):
+        if self.descriptors is not None and self.descriptors[number : number + 1] != (state,):
             raise OptionError(
                 "the function registers other states in a task than on the driver",
                 state=state.name,
-                expected=", ".join(known.name for known in self.known),
+                expected=", ".join(known.name for known in self.descriptors),
                 remedy="register the same states in the same order in every call of open",
             )
         return number

@@ -122,8 +122,8 @@ class _Keyed:
         self.inference = inference_of(request)
         self.base = OperatorTypes.of_keys(base).described(classes) if base is not None else None
         of_base = base.metas() if base is not None else {}
-        self.known = {name for name, timer in of_base if not timer}
-        self.known |= set(self.types.states) if self.types is not None else set()
+        self.existing = {name for name, timer in of_base if not timer}
+        self.existing |= set(self.types.states) if self.types is not None else set()
         self.merging = merging_state(of_base)
         self.keys = key_columns(schema, request)
         self.spans = self.columns_of_windows()
@@ -134,7 +134,7 @@ class _Keyed:
         return {
             field.name
             for field in self.schema
-            if field.name in SPAN_COLUMNS and field.name not in self.known and pa.types.is_timestamp(field.type)
+            if field.name in SPAN_COLUMNS and field.name not in self.existing and pa.types.is_timestamp(field.type)
         }
 
     def check_names(self) -> None:

@@ -145,12 +145,12 @@ class _Defaults:
     version: tuple[int, int]
     types: Mapping[str, str]
     inference: TypeInference | None
-    given: GivenSerializers | None = None
+    serializers: GivenSerializers | None = None
 
     def of(self, kind: pa.DataType, path: str, *, container: bool = False) -> TypeSerializer:
         """Return the serializer of a type."""
         if path in self.types:
-            return type_of(self.types[path], path, self.version, self.inference, self.given, container=container)
+            return type_of(self.types[path], path, self.version, self.inference, self.serializers, container=container)
         if kind in SIMPLE:
             return parse_type(SIMPLE[kind])
         if pa.types.is_decimal(kind):

@@ -104,7 +104,7 @@ def test_keys_that_look_alike_are_not_confused(data: bytes, keys: tuple[object, 
 def test_short_patterns_are_counted_and_not_searched() -> None:
     patterns = Patterns()
     patterns.add(encodings_of("a"))
-    assert all(len(pattern) >= SHORTEST for pattern in patterns.found)
+    assert all(len(pattern) >= SHORTEST for pattern in patterns.encodings)
     assert patterns.too_short["UTF-8"] == 1
     assert not is_certain(bytes(20))
 

@@ -149,7 +149,7 @@ def test_an_operator_is_named_once() -> None:
 
 def test_the_request_knows_which_options_were_given() -> None:
     parsed = parse(table="states", flatten="false", keys="[1]", timestamps="micros", raw="a", inherited="RAW")
-    assert set(parsed.request().given) == {"path", "table", "keys"}
+    assert set(parsed.request().explicit_options) == {"path", "table", "keys"}
 
 
 def test_a_path_is_needed() -> None:
