@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pyspark_savepoint.formats.connectors.payloads.kind import ConnectorKind, CoordinatorFrame, Row
@@ -110,6 +110,10 @@ class SplitEdits(ABC):
     @abstractmethod
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without splits."""
+
+    def without(self, source: S, gone: Collection[Key]) -> S:
+        """Return the source whose readers do not have some splits."""
+        return replace(source, splits=tuple(split for split in source.splits if self.key(split.value) not in gone))
 
     def fresh(self, version: int) -> Any:
         """Return the state of an enumerator that starts as the job's settings say; None if it needs no state for it."""

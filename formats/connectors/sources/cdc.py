@@ -307,14 +307,6 @@ class _StreamEdits(SplitEdits):
         """Return the start of a split for what is given, which is None if it is no offset."""
         raise NotImplementedError
 
-    def pending(self, enumerator: object) -> Mapping[Key, Row]:
-        """Return nothing: the enumerator has only splits of the snapshot phase."""
-        return {}
-
-    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
-        """Return the source: the enumerator has only splits of the snapshot phase."""
-        return source
-
     def added(self, source: S, rows: Sequence[Row]) -> NoReturn:
         """Raise ValueError: the stream is one split."""
         raise ValueError(

@@ -342,10 +342,9 @@ class FileEdits(SplitEdits):
             raise ValueError(
                 "the source does not look for new files, so a removed split is never found again: leave forget out"
             )
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         rest = tuple(split for split in pending.splits if self.key(split) not in gone)
         processed = tuple(path for path in pending.processed if not (forget and path in paths))
-        changed = replace(source, splits=splits, enumerator=PendingSplits(rest, processed))
+        changed = replace(self.without(source, gone), enumerator=PendingSplits(rest, processed))
         return Edited(
             changed, tuple(f"{path} is read again from its start, if it is still there" for path in seen if forget)
         )

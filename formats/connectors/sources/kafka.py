@@ -336,14 +336,13 @@ class KafkaEdits(SplitEdits):
         known = {self.key(split.value): None for split in source.splits}
         known |= dict.fromkeys(map(self.key, enumerator.partitions))
         gone = {key for given in keys for key in matching_splits(self, given, known)}
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         if forget:
             partitions = tuple(one for one in enumerator.partitions if self.key(one) not in gone)
         else:
             partitions = tuple(
                 replace(one, assigned=True) if self.key(one) in gone else one for one in enumerator.partitions
             )
-        changed = replace(source, splits=splits, enumerator=replace(enumerator, partitions=partitions))
+        changed = replace(self.without(source, gone), enumerator=replace(enumerator, partitions=partitions))
         note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
         if forget:
             return Edited(changed, (note,))

@@ -205,14 +205,6 @@ class ConsumerEdits(SplitEdits):
         second, word = next_offset(after["offset"])
         return first is not None and word != "latest" and (second is None or second < first)
 
-    def pending(self, enumerator: object) -> Mapping[Key, Row]:
-        """Return nothing: there is no enumerator."""
-        return {}
-
-    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
-        """Return the source: there is no enumerator."""
-        return source
-
     def added(self, source: S, rows: Sequence[Row]) -> S:
         """Return the source with more partitions."""
         known = {self.key(split.value) for split in source.splits}
@@ -238,9 +230,8 @@ class ConsumerEdits(SplitEdits):
                 "'latest' to skip its records, or forget=True to remove it anyway"
             )
         gone = named_in_source(self, source, keys, {})
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
-        return Edited(replace(source, splits=splits), (note,))
+        return Edited(self.without(source, gone), (note,))
 
 
 CONNECTORS = (

@@ -403,14 +403,6 @@ class KinesisConsumerEdits(_ShardEdits):
             return False
         return not (first.isdigit() and second.isdigit()) or int(second) < int(first)
 
-    def pending(self, enumerator: object) -> Mapping[Key, Row]:
-        """Return nothing: there is no enumerator."""
-        return {}
-
-    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
-        """Return the source: there is no enumerator."""
-        return source
-
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without shards, which are read from their beginning as long as the stream has them."""
         if not forget:
@@ -419,9 +411,8 @@ class KinesisConsumerEdits(_ShardEdits):
                 "'latest' to skip its records, or forget=True to remove it anyway"
             )
         gone = named_in_source(self, source, keys, {})
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         note = f"{', '.join(sorted(map(split_text, gone)))} is read from its beginning, if the stream still has it"
-        return Edited(replace(source, splits=splits), (note,))
+        return Edited(self.without(source, gone), (note,))
 
 
 def _number(given: object) -> str:

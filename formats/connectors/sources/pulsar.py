@@ -293,14 +293,6 @@ class PulsarEdits(SplitEdits):
         """Return whether messages are read again."""
         return before["message_id"] is not None and _order(after) < _order(before)
 
-    def pending(self, enumerator: object) -> Mapping[Key, Row]:
-        """Return nothing: the enumerator keeps no position."""
-        return {}
-
-    def with_pending(self, source: S, changed: Mapping[Key, Row]) -> S:
-        """Return the source: the enumerator keeps no position."""
-        return source
-
     def added(self, source: S, rows: Sequence[Row]) -> NoReturn:
         """Raise ValueError: partitions are found."""
         raise ValueError("the source finds partitions itself, with the stop cursor of the job: none can be added")
@@ -313,19 +305,20 @@ class PulsarEdits(SplitEdits):
                 "subscribes to them finds them as new and reads from the cursor of its subscription"
             )
         gone = named_in_source(self, source, keys, {})
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         partitions = source.enumerator["partitions"]
         missing = gone - set(map(self.key, partitions))
         if not forget and missing:
             raise ValueError(f"the enumerator does not know {split_text(min(missing))}, and would find it as new")
         if not forget:
-            return Edited(replace(source, splits=splits))
+            return Edited(self.without(source, gone))
         kept = [partition for partition in partitions if self.key(partition) not in gone]
         note = (
             f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from the cursor of "
             "its subscription; without one at the broker, from where the job's settings start"
         )
-        return Edited(replace(source, splits=splits, enumerator={**source.enumerator, "partitions": kept}), (note,))
+        return Edited(
+            replace(self.without(source, gone), enumerator={**source.enumerator, "partitions": kept}), (note,)
+        )
 
 
 def _last_message(row: Row) -> tuple[int | None, ...]:

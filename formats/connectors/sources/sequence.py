@@ -163,9 +163,8 @@ class SequenceEdits(SplitEdits):
         if forget:
             raise ValueError("nothing finds a split of numbers again: leave forget out")
         gone = named_in_source(self, source, keys, self.pending(source.enumerator))
-        splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         pending = tuple(split for split in source.enumerator if self.key(split) not in gone)
-        return Edited(replace(source, splits=splits, enumerator=pending))
+        return Edited(replace(self.without(source, gone), enumerator=pending))
 
 
 CONNECTORS = (

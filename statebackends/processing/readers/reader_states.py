@@ -5,7 +5,7 @@ They are read-only. Without a type in the descriptor the snapshot's type is used
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
     AggregatingState,
     ListState,
-    MapState,
     ReducingState,
     State,
     ValueState,
@@ -31,6 +30,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     Descriptor,
     with_default,
 )
+from pyspark_savepoint.statebackends.processing.backends.backend import MapViews
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
@@ -81,20 +81,22 @@ def read_only(*_: Any) -> NoReturn:
     )
 
 
+#: A method that changes state, whatever it takes.
+_REFUSED: Any = read_only
+
+
 class _ReaderState(State):
     def __init__(self, rows: ReaderRows, column: str) -> None:
         self._rows, self._column = rows, column
 
-    def clear(self) -> None:
-        read_only()
+    clear = _REFUSED
 
 
 class ReaderValueState(_ReaderState, ValueState[Any]):
     def value(self) -> Any:
         return self._rows.get(self._column)
 
-    def update(self, value: Any) -> None:
-        read_only()
+    update = _REFUSED
 
 
 class ReaderListState(_ReaderState, ListState[Any]):
@@ -102,17 +104,10 @@ class ReaderListState(_ReaderState, ListState[Any]):
         elements: list[Any] | None = self._rows.get(self._column)
         return [] if elements is None else elements
 
-    def add(self, value: Any) -> None:
-        read_only()
-
-    def add_all(self, values: Iterable[Any]) -> None:
-        read_only()
-
-    def update(self, values: Iterable[Any]) -> None:
-        read_only()
+    add = add_all = update = _REFUSED
 
 
-class ReaderMapState(_ReaderState, MapState[Any, Any]):
+class ReaderMapState(_ReaderState, MapViews[Any, Any]):
     def _map(self) -> dict[Any, Any]:
         entries = self._rows.get(self._column)
         if isinstance(entries, list):  # keys may be null: pairs, because MAPs of Arrow have no null keys
@@ -125,37 +120,14 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
     def contains(self, key: Any) -> bool:
         return key in self._map()
 
-    def items(self) -> ItemsView[Any, Any]:
-        items: ItemsView[Any, Any] = self._map().items()
-        return items
-
-    def keys(self) -> KeysView[Any]:
-        keys: KeysView[Any] = self._map().keys()
-        return keys
-
-    def values(self) -> ValuesView[Any]:
-        values: ValuesView[Any] = self._map().values()
-        return values
-
-    def is_empty(self) -> bool:
-        return not self._map()
-
-    def put(self, key: Any, value: Any) -> None:
-        read_only()
-
-    def put_all(self, values: Mapping[Any, Any]) -> None:
-        read_only()
-
-    def remove(self, key: Any) -> None:
-        read_only()
+    put = put_all = remove = _REFUSED
 
 
 class ReaderReducingState(_ReaderState, ReducingState[Any]):
     def get(self) -> Any:
         return self._rows.get(self._column)
 
-    def add(self, value: Any) -> None:
-        read_only()
+    add = _REFUSED
 
 
 class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
@@ -170,8 +142,7 @@ class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
         accumulator = self._rows.get(self._column)
         return accumulator if accumulator is None or self._result is None else self._result(accumulator)
 
-    def add(self, value: Any) -> None:
-        read_only()
+    add = _REFUSED
 
 
 KINDS: Mapping[StateKind, Callable[[ReaderRows, str], State]] = {
