@@ -26,6 +26,8 @@ from tests.benchmarks.measure import HEAD, Figure
 from tests.benchmarks.parts import PARTS, Run
 
 RESULTS = Path("build/benchmarks")
+#: Of parts that have another number of keys by default.
+KEYS = {"stores": 1_000_000}
 README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- measured: python -m tests.benchmarks --readme -->", "<!-- end of what was measured -->"
 
@@ -34,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run parts in processes of their own, and print their table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all by default")
-    parser.add_argument("--keys", type=int, default=4_000_000, help="of the savepoints, 4,000,000 by default")
+    parser.add_argument("--keys", type=int, help="of the savepoints, 4,000,000 by default, 1,000,000 in stores")
     parser.add_argument("--runs", type=int, default=5, help="after the first one, 5 by default")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
     parser.add_argument("--readme", action="store_true", help="write the table into the README of benchmarks")
@@ -47,10 +49,11 @@ def main(arguments: list[str] | None = None) -> None:
     parts = given.parts or list(PARTS)
     if given.here:
         for part in parts:
-            measure(part, given.keys, given.runs, given.results)
+            measure(part, given.keys or KEYS.get(part, 4_000_000), given.runs, given.results)
         return
     if not given.shown:
-        options = ["--here", f"--keys={given.keys}", f"--runs={given.runs}", f"--results={given.results}"]
+        options = ["--here", f"--runs={given.runs}", f"--results={given.results}"]
+        options += [f"--keys={given.keys}"] if given.keys else []
         for part in parts:
             subprocess.run([sys.executable, "-m", "tests.benchmarks", part, *options], check=True)
     table = "\n\n".join(shown(json.loads(path.read_text())) for path in results(given.results))

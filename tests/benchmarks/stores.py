@@ -17,6 +17,9 @@ from unittest import mock
 
 import numpy as np
 
+from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
+from pyspark_savepoint.formats.snapshot.relocation import streams_of
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import UID, write_savepoint, write_wide_savepoint
 from tests.benchmarks.measure import Figure, of_times
 from tests.benchmarks.parts import session
@@ -29,6 +32,8 @@ LATENCY = 0.05
 BANDWIDTH = 50e6
 RANGE = 8 << 20
 CHECKPOINTS, MANY = 60, 500
+#: Beyond so many keys, no checkpoint of RocksDB has more changes. Then it has 3/4 of the keys, in twice the files.
+MOST_CHANGED = 1_000_000
 NEWEST = f"s3://bucket/job/chk-{CHECKPOINTS}"
 #: Verbs that read, with how many times raw reads they may take.
 READS: dict[str, tuple[tuple[str, ...], float]] = {
@@ -66,18 +71,10 @@ WRITES: dict[str, tuple[tuple[str, ...], float]] = {
 
 def stores(folder: Path, keys: int) -> Iterator[Figure]:
     """Yield a figure of each verb: seconds waited; aims are those of raw reads times what a verb may take."""
-    write_savepoint(folder / "wide", "long", keys, parallelism=64)
-    write_savepoint(folder / "four", "long", keys, parallelism=4)
-    write_wide_savepoint(folder / "small", max(5, keys // 10_000), 64, keys=1000)
-    job, random = IncrementalJob(folder / "job", "long", keys, parallelism=8), np.random.default_rng(1)
-    for number in range(1, CHECKPOINTS + 1):
-        rows = np.sort(random.choice(keys, keys if number == 1 else keys // 16, replace=False))
-        job.put(rows, random.integers(0, 1 << 30, len(rows)))
-        job.checkpoint(number)
-    job.close()
+    data = _made(folder, keys)
     with measured_store() as store, mock.patch.dict(os.environ, CREDENTIALS):
         for name in ("wide", "four", "small", "job"):
-            store.upload(folder / name, name)
+            store.upload(data / name, name)
         newest = store.objects[f"job/chk-{CHECKPOINTS}/_metadata"]
         store.objects |= {f"many/chk-{number}/_metadata": newest for number in range(1, MANY + 1)}
         store.latency = LATENCY
@@ -89,6 +86,35 @@ def stores(folder: Path, keys: int) -> Iterator[Figure]:
             yield _figure(store, f"{name}, 50 MB/s a connection", words, most)
         store.bandwidth = 0.0
         yield from _with_spark(store, keys)
+
+
+def _made(folder: Path, keys: int) -> Path:
+    """Make the snapshots, or find those that an earlier run has made in the folder of ``BENCH_CACHE``."""
+    cache = os.environ.get("BENCH_CACHE")
+    kept = (Path(cache) if cache else folder) / f"stores-{keys}"
+    if kept.exists():
+        return kept
+    made = kept.with_name(f"{kept.name}-{os.getpid()}")
+    write_savepoint(made / "wide", "long", keys, parallelism=64)
+    write_savepoint(made / "four", "long", keys, parallelism=4)
+    write_wide_savepoint(made / "small", min(100, max(5, keys // 10_000)), 64, keys=1000)
+    count = keys if keys <= MOST_CHANGED else keys * 3 // 4
+    job = IncrementalJob(made / "job", "long", count, parallelism=8 if keys <= MOST_CHANGED else 16)
+    random = np.random.default_rng(1)
+    for number in range(1, CHECKPOINTS + 1):
+        changed = min(count, MOST_CHANGED) // 16
+        rows = np.arange(count) if number == 1 else np.sort(random.choice(count, changed, replace=False))
+        job.put(rows, random.integers(0, 1 << 30, len(rows)))
+        job.checkpoint(number)
+    job.close()
+    last = [Snapshot.open(str(made / "job" / f"chk-{CHECKPOINTS - number}"), allow_outside=True) for number in (0, 1)]
+    streams = (stream for one in last for operator in one.operators for stream in streams_of(operator))
+    named = {Path(stream.path).name for stream in streams if isinstance(stream, FileStateHandle)}
+    for file in (made / "job" / "shared").iterdir():
+        if file.name not in named:  # no verb reads those of checkpoints before, which are most of them
+            file.unlink()
+    made.rename(kept)
+    return kept
 
 
 def _with_spark(store: MeasuredStore, keys: int) -> Iterator[Figure]:
@@ -120,11 +146,13 @@ def _figure(store: MeasuredStore, name: str, words: Sequence[str], most: float) 
 
 def _figure_of(store: MeasuredStore, name: str, run: Callable[[], object], most: float) -> Figure:
     store.requests.clear()
+    before = {*store.objects}
     run()
     asked = list(store.requests)
     assert asked, f"{name} asked the store for nothing"
     given, taken = (sum(getattr(one, way) for one in asked) / 1e6 for way in ("given", "taken"))
     raw = _raw(store, asked)
+    store.objects = {name: data for name, data in store.objects.items() if name in before}
     up = f", {taken:.1f} MB up" if taken >= 1 else ""
     said = (
         f"{name}: {len(asked)} requests, {chain(asked)} in a chain, {given:.1f} MB{up}, "
