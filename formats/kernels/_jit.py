@@ -15,6 +15,7 @@ import inspect
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,8 @@ from pyspark_savepoint.formats.kernels.object_code import Compiled, Loaded, Sign
 F = TypeVar("F", bound=Callable[..., Any])
 
 _folder = code_folders.cache_folder()
+#: Seconds for which machine code that was not there is not looked for again where it would only save time.
+MISSING_SECONDS = 0.5
 #: For debuggers: kernels are Python functions.
 DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
@@ -91,6 +94,8 @@ class _Kernel:
         self.choice = Kernel(function, self.compiled, self.is_cached)
         self._last: Callable[..., Any] | None = None
         self._by_signature: dict[Signature, Loaded] = {}
+        #: Until when machine code that was not there is not looked for again: an answer takes 20 calls of the system.
+        self._missing: dict[Signature, float] = {}
         self._lock = threading.RLock()
 
     @property
@@ -123,7 +128,14 @@ class _Kernel:
     def is_cached(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether there is machine code for arguments, which only needs to be loaded."""
         signature = Signature.of(arguments)
-        return signature in self._by_signature or self._read(signature) is not None
+        if signature in self._by_signature:
+            return True
+        if time.monotonic() < self._missing.get(signature, 0.0):
+            return False
+        is_there = self._read(signature) is not None
+        if not is_there:
+            self._missing[signature] = time.monotonic() + MISSING_SECONDS
+        return is_there
 
     def _read(self, signature: Signature) -> Compiled | None:
         """Return machine code that came with the job, or is in the cache."""
