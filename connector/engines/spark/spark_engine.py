@@ -593,7 +593,7 @@ def format_of(spark: SparkSession, options: Mapping[str, str]) -> str:
     known = _REGISTERED.setdefault(spark, set())
     if name not in known:
         spark.dataSource.register(
-            type("GivenDataSource", (SavepointDataSource,), {"format_name": name, "given": given})
+            type("GivenDataSource", (SavepointDataSource,), {"format_name": name, "serializers": given})
         )
         known.add(name)
     return name
