@@ -183,6 +183,15 @@ def _concatenated(values: RexValues, node: Mapping[str, Any]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
+def _in_case(change: Callable[[str], str]) -> Callable[[pa.Array], pa.Array]:
+    """Return Java's change of all letters, where one letter may become several; Arrow keeps their number.
+
+    >>> _in_case(str.upper)(pa.array(["straße"])).to_pylist()
+    ['STRASSE']
+    """
+    return lambda texts: pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.string())
+
+
 def _of_values(function: Callable[..., pa.Array]) -> Callable[[RexValues, Mapping[str, Any]], pa.Array]:
     """Return a function of a call that needs the values of its operands alone."""
 
@@ -201,8 +210,8 @@ FUNCTIONS: Mapping[str, Callable[[RexValues, Mapping[str, Any]], pa.Array]] = {
     "CASE": _case,
     "CONCAT": _concatenated,
     "||": _concatenated,
-    "UPPER": _of_values(pc.utf8_upper),
-    "LOWER": _of_values(pc.utf8_lower),
+    "UPPER": _of_values(_in_case(str.upper)),
+    "LOWER": _of_values(_in_case(str.lower)),
     "NOT": _of_values(pc.invert),
     "IS NULL": _of_values(pc.is_null),
     "IS NOT NULL": _of_values(pc.is_valid),

@@ -154,6 +154,12 @@ def test_expression_of_a_plan(node: dict[str, Any], expected: list[Any]) -> None
     assert RexValues(NUMBERS, 3).of(node).to_pylist() == expected
 
 
+def test_letters_are_changed_as_java_does() -> None:
+    texts = [pa.array(["straße", "ΟΔΟΣ", None])]
+    changed = [RexValues(texts, 3).of(call(name, "STRING", ref(0))).to_pylist() for name in ("UPPER", "LOWER")]
+    assert changed == [["STRASSE", "ΟΔΟΣ", None], ["straße", "οδος", None]]
+
+
 @pytest.mark.parametrize("name", ["REGEXP_REPLACE", "my_function", "/"])
 def test_an_expression_that_is_not_known_is_named(name: str) -> None:
     with pytest.raises(UnsupportedStateError) as raised:
