@@ -74,6 +74,10 @@ WAIT = (
     "rows later than the watermark, which is the latest time of all first rows less its delay, wait for it, and are "
     "emitted then, though the old job has emitted them: the sink must take them as updates"
 )
+TAKEN_OUT = (
+    "an old row that changes later is taken out although it was never counted, or stays counted: results of its key "
+    "are wrong from then on"
+)
 TIMERS_OF_ROWS = "user-timers", "made", "at the time of each row that waits"
 AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
 
@@ -113,7 +117,7 @@ class Decision:
         refusal = self._refusal(node, one, other)
         settings = compare_settings(self.old, self.new, before, node)
         change = Pair(self, before, node, old_shape, shape).change(settings)
-        return _refused(change, refusal) if refusal else self._warned(change, one, other)
+        return _refused(change, refusal) if refusal else self._warned(change, one, other, node, shape)
 
     def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
         shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self.old.plan.nodes[one]}" for one in rivals)
@@ -152,11 +156,15 @@ class Decision:
             return None
         return f"{what}. filters='keep' accepts that, for {node}"
 
-    def _warned(self, change: OperatorChange, one: Features, other: Features) -> OperatorChange:
+    def _warned(
+        self, change: OperatorChange, one: Features, other: Features, node: Node, shape: OperatorShape
+    ) -> OperatorChange:
         if one.filters == other.filters and sorted(one.relation) == sorted(other.relation):
             return change
-        reason = "old rows came in under other conditions, and stay in its state, as you accept"
-        return replace(change, reasons=(*change.reasons, reason))
+        reasons = ["old rows came in under other conditions, and stay in its state, as you accept"]
+        if node.kind in AGGREGATING and Aggregation(self.new, node, shape).retracts:
+            reasons.append(TAKEN_OUT)
+        return replace(change, reasons=(*change.reasons, *reasons))
 
 
 def _refused(change: OperatorChange, reason: str) -> OperatorChange:

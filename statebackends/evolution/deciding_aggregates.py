@@ -113,6 +113,7 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
         for key in old.keys_of(buffer)
     }
     fields = tuple(_field(old, new, place, known, options) for place in range(len(new.accumulator.buffers)))
+    fields = _all_or_nothing(new, fields, options)
     needed = {key for buffer in new.accumulator.buffers for key in new.keys_of(buffer)}
     gone = [
         buffer.column.name
@@ -125,6 +126,22 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
         verdict = Verdict.TRANSFORMED
     reasons = (f"{', '.join(gone)} of before is not needed any more",) if gone else ()
     return StateChange(verdict, before, state, fields, reasons=reasons)
+
+
+def _all_or_nothing(new: Aggregation, fields: tuple[FieldSource, ...], options: Options) -> tuple[FieldSource, ...]:
+    """Return the fields of calls that begin anew without what other calls tell of a part of them.
+
+    An AVG whose sum begins with 0 must not divide by the number of all values that OLD has counted.
+    """
+    anew = {
+        buffer.call
+        for one, buffer in zip(fields, new.accumulator.buffers, strict=True)
+        if one.verdict is Verdict.FILLED and buffer.call is not None
+    }
+    return tuple(
+        _missing(new, buffer, options) if buffer.call in anew and one.verdict is Verdict.DERIVED else one
+        for one, buffer in zip(fields, new.accumulator.buffers, strict=True)
+    )
 
 
 def _field(
@@ -343,41 +360,55 @@ def _distinct_change(
         if partner is None or before is None:
             yield _new_view(new, state, options)
             continue
-        bits = _bits(old, new, partner[1], users)
-        if old.retracts != new.retracts or bits is None:
-            field = missing(
-                options,
-                new.node.id,
-                state.columns[0].name,
-                state.columns[0].kind,
-                None,
-                may_fill=False,
-                why_not=RETRACTED,
-            )
-            yield StateChange(field.verdict, before, state, (field,), reasons=(field.reason,))
-            continue
-        moved = (
-            () if new.retracts or (all(one == other for one, other in bits) and len(bits) == len(partner[1])) else bits
-        )
-        number_of_bits = Call("moved_bits", tuple(bit for pair in moved for bit in pair)) if moved else None
+        bits = _bits(old, new, partner[1], users, options)
+        anew = [call for call, bit in zip(users, bits, strict=True) if bit is None]
+        if anew or old.retracts != new.retracts:
+            may_fill = bool(anew) and not (old.retracts or new.retracts)
+            column, why = state.columns[0], "" if may_fill else RETRACTED
+            field = missing(options, new.node.id, column.name, column.kind, 0, may_fill=may_fill, why_not=why)
+            field = _without_values(field, options)
+            if field.verdict is not Verdict.FILLED or options.fill != "initial":
+                yield StateChange(field.verdict, before, state, (field,), reasons=(field.reason,))
+                continue
+        kept = tuple((one, place) for place, one in enumerate(bits) if one is not None)
+        moves = anew or any(one != other for one, other in kept) or len(kept) != len(partner[1])
+        pairs = tuple(bit for pair in kept for bit in pair)
         # Where rows are also taken out the number says how often a value is there.
-        yield _view_change(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
+        number_of_bits = Call("moved_bits", pairs) if moves and not new.retracts else None
+        change = _view_change(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
+        if anew:
+            names = ", ".join(dict.fromkeys(new.calls[call].name or new.calls[call].function for call in anew))
+            reason = f"{names} begins without values: those that it would have counted are not marked for it"
+            change = replace(change, verdict=worst((change.verdict, Verdict.FILLED)), reasons=(reason,))
+        yield change
 
 
 def _bits(
-    old: Aggregation, new: Aggregation, theirs: tuple[int, ...], ours: tuple[int, ...]
-) -> tuple[tuple[int, int], ...] | None:
-    """Return pairs of OLD's and NEW's bits of the calls of one list of arguments; None if a filter is new."""
+    old: Aggregation, new: Aggregation, theirs: tuple[int, ...], ours: tuple[int, ...], options: Options
+) -> tuple[int | None, ...]:
+    """Return OLD's bit of each call of NEW with one list of arguments; None of a call that counts anew.
+
+    A call with the filter of another one has seen the same values. One that is filled has counted none of them.
+    """
 
     def where(one: Aggregation, call: int) -> str | None:
         place = one.calls[call].filter
         return one.rows[place].digest if place >= 0 else None
 
     of_filter = {where(old, call): place for place, call in reversed(list(enumerate(theirs)))}
-    pairs = [(of_filter.get(where(new, call)), place) for place, call in enumerate(ours)]
-    if any(one is None for one, _ in pairs):
-        return None
-    return tuple((one, other) for one, other in pairs if one is not None)
+
+    def counted(call: int) -> bool:
+        if new.retracts or new.digests[call] in old.digests:
+            return True
+        buffers = [one for one in new.accumulator.buffers if one.call == call]
+        return all(
+            _derived(old, new, one) is not None
+            or options.column_of(new.node.id, _label(new, one)) is not None
+            or options.backfill_of(new.node.id, _label(new, one)) is not None
+            for one in buffers
+        )
+
+    return tuple(of_filter.get(where(new, call)) if counted(call) else None for call in ours)
 
 
 def _view_change(before: StateShape, state: StateShape, number: Call | None, merge: Merge) -> StateChange:
@@ -398,10 +429,16 @@ def _new_view(new: Aggregation, state: StateShape, options: Options) -> StateCha
     field = missing(
         options, new.node.id, given, state.columns[0].kind, None, may_fill=not new.retracts, why_not=RETRACTED
     )
-    if field.verdict is Verdict.FILLED:
-        reason = "begins without values" if options.fill == "initial" else GIVE.format(what="no values")
-        field = replace(field, reason=reason)
+    field = _without_values(field, options)
     return StateChange(field.verdict, None, state, (field,), reasons=(field.reason,), merge=Merge.UNION)
+
+
+def _without_values(field: FieldSource, options: Options) -> FieldSource:
+    """Return the field of a set that is filled, in words that fit a set."""
+    if field.verdict is not Verdict.FILLED:
+        return field
+    reason = "begins without values" if options.fill == "initial" else GIVE.format(what="no values")
+    return replace(field, reason=reason)
 
 
 def _is_distinct(new: Aggregation, buffer: Buffer) -> bool:

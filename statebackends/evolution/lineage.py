@@ -27,6 +27,8 @@ SAME_FIELDS = (
     "deduplicate", "rank", "limit", "sort-limit", "window-rank", "window-deduplicate", "changelog-normalize",
     "temporal-sort",
 )  # fmt: skip
+#: Windows of which each row has one; of others it has several, and is there once for each.
+ONE_WINDOW = ("TumblingWindow", "SessionWindow")
 JOINS = ("join", "interval-join", "temporal-join", "window-join")
 #: Types of joins that mean the same with their sides swapped, under the other name.
 SWAPPED_TYPES = {"INNER": "INNER", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
@@ -40,6 +42,9 @@ TECHNICAL = (
 )  # fmt: skip
 #: Abilities of a source that change neither its rows nor their meaning.
 HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark")
+#: Functions whose operands have any order, and those that are another one with them turned.
+COMMUTATIVE = ("$+$1", "$*$1", "$=$1", "$<>$1", "$AND$1", "$OR$1")
+TURNED = {"$>$1": "$<$1", "$>=$1": "$<=$1"}
 PROCESSING_TIME = "$PROCTIME$"
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -136,6 +141,8 @@ class Lineage:
             return self._expanded(node, inputs[0])
         if node.kind == "lookup-join":
             return self._looked_up(node, inputs[0])
+        if node.kind == "correlate":
+            return self._correlated(node, inputs[0])
         if node.kind in ("local-group-aggregate", "local-window-aggregate"):
             return self._opaque(node, inputs, inputs[0].relation)
         if node.kind in (*AGGREGATES, *WINDOW_AGGREGATES):
@@ -184,7 +191,8 @@ class Lineage:
         operands = tuple(fields[index] for index in used)
         if str(rex.get("internalName", "")).startswith(PROCESSING_TIME):
             return Term(digest("processing time"), name, renumbered)  # releases describe it in different ways
-        return Term(digest("rex", meaning_of(renumbered), [one.digest for one in operands]), name, renumbered, operands)
+        whole = _ordered(meaning_of(_with_fields(rex, fields)))
+        return Term(digest("rex", whole, []), name, renumbered, operands)
 
     def _union(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
         if self.known is not None:
@@ -275,6 +283,21 @@ class Lineage:
         names = [column.name for column in node.output[len(below.fields) :]]
         more = tuple(Term(digest(found, one.digest), column) for one, column in zip(right, names, strict=True))
         return replace(below, relation=relation, fields=(*below.fields, *more))
+
+    def _correlated(self, node: Node, below: Meaning) -> Meaning:
+        """Return the meaning of rows with those that a table function, or UNNEST, makes of each."""
+        attributes = node.attributes
+        (source,) = self.plan.inputs(node)
+        called = _of_input(attributes.get("functionCall"), names_of(source.output))
+        if called is None or len(node.output) < len(below.fields):
+            return self._opaque(node, (below,), None)
+        columns = node.output[len(below.fields) :]
+        call = self.term(called, below.fields, "").digest
+        right = tuple(Term(digest("of function", call, place), one.name) for place, one in enumerate(columns))
+        condition = attributes.get("condition")
+        conditions = [] if condition is None else [self.term(one, right, "").digest for one in _conjuncts(condition)]
+        relation = digest("correlate", below.relation, attributes.get("joinType"), call, sorted(conditions))
+        return replace(below, relation=relation, fields=(*below.fields, *right))
 
     def rows_of(self, node: Node) -> Sequence[Term]:
         """Return the fields that the arguments of a node's calls refer to: of two phases those of the first."""
@@ -457,8 +480,12 @@ class Lineage:
         return digest(known)
 
     def _appending(self, node: Node, below: Meaning) -> Meaning:
+        relation = below.relation
         if node.kind == "window-table-function":
             mark = digest("windows", windows_of(node, self.time_of(node)))
+            window = (node.attributes.get("windowing") or {}).get("window") or {}
+            if window.get("type") not in ONE_WINDOW:
+                relation = digest("in windows", relation, mark)
             calls = [digest(mark, column.name.rstrip("0123456789")) for column in node.output[len(below.fields) :]]
         else:
             mark = self.over_window(node)
@@ -468,7 +495,7 @@ class Lineage:
             Term(digest("of row", below.relation, call), column.name)
             for call, column in zip(calls, node.output[len(below.fields) :], strict=False)
         ]
-        return replace(below, fields=(*below.fields, *more))
+        return replace(below, relation=relation, fields=(*below.fields, *more))
 
     def over_window(self, node: Node) -> str:
         """Return the digest of the windows of OVER: partition, order, bounds."""
@@ -493,8 +520,8 @@ class Lineage:
     def _opaque(self, node: Node, inputs: Sequence[Meaning], relation: str | None) -> Meaning:
         """Return the meaning of a node that is not understood: that of its whole description."""
         plain = {name: value for name, value in node.attributes.items() if name not in ("id", "inputProperties")}
-        whole = relation or digest(node.type, plain, [one.relation for one in inputs])
         marks = [[one.digest for one in each.fields] for each in inputs]
+        whole = relation or digest(node.type, plain, [one.relation for one in inputs], marks)
         fields = tuple(
             Term(digest("opaque", node.type, plain, marks, place), column.name)
             for place, column in enumerate(node.output)
@@ -680,6 +707,55 @@ def meaning_of(rex: Any) -> Any:
         plain["type"] = "number" if number else str(replace(kind, nullable=True))
         if rex.get("kind") == "LITERAL" and type(rex.get("value")) is int:
             plain["value"] = str(rex["value"])  # as before Flink 1.18
+    return plain
+
+
+def _of_input(rex: Any, names: Sequence[str]) -> Any:
+    """Return the call of a table function with references to its input's fields, which it has by name; None if not."""
+    if isinstance(rex, list):
+        parts = [_of_input(value, names) for value in rex]
+        return None if any(one is None for one in parts) else parts
+    if not isinstance(rex, Mapping):
+        return rex
+    if rex.get("kind") == "FIELD_ACCESS" and (rex.get("expr") or {}).get("kind") == "CORREL_VARIABLE":
+        name = str(rex.get("name"))
+        return {"kind": "INPUT_REF", "inputIndex": names.index(name)} if names.count(name) == 1 else None
+    if rex.get("kind") == "CALL":
+        operands = _of_input(list(rex.get("operands") or ()), names)
+        return None if operands is None else {**rex, "operands": operands}
+    if rex.get("kind") == "FIELD_ACCESS":
+        inner = _of_input(rex.get("expr"), names)
+        return None if inner is None else {**rex, "expr": inner}
+    return rex if rex.get("kind") in ("LITERAL", "INPUT_REF") else None
+
+
+def _with_fields(rex: Any, fields: Sequence[Term]) -> Any:
+    """Return a RexNode with what the fields mean in place of their numbers."""
+    if isinstance(rex, list):
+        return [_with_fields(value, fields) for value in rex]
+    if not isinstance(rex, Mapping):
+        return rex
+    if rex.get("kind") == "INPUT_REF":
+        return {"kind": "INPUT_REF", "field": fields[int(rex["inputIndex"])].digest}
+    return {name: _with_fields(value, fields) for name, value in rex.items()}
+
+
+def _ordered(rex: Any) -> Any:
+    """Return a RexNode with the operands in one order, where SQL has several for the same; IF is a CASE."""
+    if isinstance(rex, list):
+        return [_ordered(value) for value in rex]
+    if not isinstance(rex, Mapping):
+        return rex
+    plain = {name: _ordered(value) for name, value in rex.items()}
+    function, operands = str(plain.get("internalName")), plain.get("operands")
+    if not isinstance(operands, list):
+        return plain
+    if function == "$IF$1" and len(operands) == 3:
+        plain["internalName"] = "$CASE$1"
+    elif function in TURNED and len(operands) == 2:
+        plain |= {"internalName": TURNED[function], "operands": operands[::-1]}
+    elif function in COMMUTATIVE:
+        plain["operands"] = sorted(operands, key=lambda one: json.dumps(one, sort_keys=True, default=str))
     return plain
 
 

@@ -794,7 +794,7 @@ def outcome(
     if (
         not ordered
         or is_batch
-        or case.new.text.count(" orders ") > 1
+        or any(case.new.text.count(f" {name} ") > 1 for name in ("orders", "payments"))
         or " UNION " in case.new.text
         or case.new.text.count(" GROUP BY ") > 1
     ):

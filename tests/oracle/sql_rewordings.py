@@ -46,6 +46,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _live(kinds, seed)
     _lookups(kinds, seed)
     _without_waiting(kinds, seed)
+    _judged(kinds, seed)
     return kinds.cases
 
 
@@ -734,6 +735,64 @@ def _without_waiting(kinds: Kinds, seed: int) -> None:
     kinds.script, kinds.tables = orders(seed, "rates"), (ORDERS, RATES)
     at = "SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.shop = r.shop"
     add("temporal", "id rate", at)
+
+
+def _judged(kinds: Kinds, seed: int) -> None:
+    """Add changes that a judge found: rows that are there several times, operands that change places, letters."""
+    kinds.script, kinds.tables = orders(seed), (ORDERS,)
+    counts = "SELECT shop, COUNT(*) AS n FROM TABLE({}(TABLE orders, DESCRIPTOR(ts), {})) GROUP BY shop"
+    hop = counts.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE")
+    tumble = counts.format("TUMBLE", "INTERVAL '2' MINUTE")
+    kinds.add("rows-of-windows/to-hop", "shop n", tumble, tumble, hop)
+    kinds.add("rows-of-windows/hop-larger", "shop n", hop, "'2' MINUTE", "'4' MINUTE")
+    kinds.add("rows-of-windows/hop-to-cumulate", "shop n", hop, "HOP", "CUMULATE")
+    kinds.add("rows-of-windows/tumble-larger", "shop n", tumble, "'2'", "'4'")
+    kinds.add("rows-of-windows/hop-same", "shop n", hop, "COUNT(*)", "COUNT(*) + 1")
+    elements = "SELECT {} FROM orders CROSS JOIN UNNEST(ARRAY[price, amount]) AS t (x){}"
+    by_shop = elements.format("shop, SUM(x) AS a, COUNT(*) AS n", " GROUP BY shop")
+    array = "SELECT COUNT(*) AS n FROM (SELECT ARRAY[price, amount] AS l FROM orders) CROSS JOIN UNNEST(l) AS t (x)"
+    kinds.add("unnest/array", "n", array, "price, amount", "price, amount, 4")
+    kinds.add("unnest/elements", "n", elements.format("COUNT(*) AS n", ""), "price, amount", "price, amount, 3")
+    kinds.add("unnest/element", "shop a n", by_shop, "price, amount", "amount, amount")
+    kinds.add("unnest/condition", "shop a n", by_shop.replace(" GROUP", " WHERE x > 5 GROUP"), "x > 5", "x > 8")
+    kinds.add("unnest/same", "shop a n", by_shop, "COUNT(*) AS n", "COUNT(*) + 1 AS n")
+    kinds.add("unnest/call-removed", "shop a n", by_shop, ", COUNT(*) AS n", "", to="shop a")
+    now = f"COUNT(*) AS n, MAX(CASE WHEN id >= {BEFORE} THEN price END) AS p"
+    more = by_shop.replace("COUNT(*) AS n", now)
+    kinds.add("unnest/call-added", "shop a n", by_shop, "AS n", "AS n, MAX(price) AS p", to="shop a n p", truth=more)
+    by_key = "SELECT {0} AS a, COUNT(*) AS n FROM orders GROUP BY {0}"
+    for name, old, new in (
+        ("commuted", "amount + price", "price + amount"),
+        ("turned", "CASE WHEN amount > price THEN 1 ELSE 2 END", "CASE WHEN price < amount THEN 1 ELSE 2 END"),
+        ("not-turned", "CASE WHEN amount > price THEN 1 ELSE 2 END", "CASE WHEN price > amount THEN 1 ELSE 2 END"),
+        ("if", "CASE WHEN amount > 20 THEN 1 ELSE 2 END", "IF(amount > 20, 1, 2)"),
+    ):
+        kinds.add(f"operands/{name}", "a n", by_key.format(old), by_key.format(old), by_key.format(new))
+    text = "SELECT shop, COUNT(DISTINCT item) FILTER (WHERE amount < 20) AS n FROM orders GROUP BY shop"
+    late = text.replace("< 20", f">= 20 AND id >= {BEFORE}")
+    kinds.add("distinct-anew/filter", "shop n", text, "< 20", ">= 20", truth=late)
+    both = text.replace("AS n", "AS n, COUNT(DISTINCT item) AS c")
+    late = both.replace("COUNT(DISTINCT item) AS c", f"COUNT(DISTINCT item) FILTER (WHERE id >= {BEFORE}) AS c")
+    kinds.add("distinct-anew/without-filter", "shop n", text, text, both, to="shop n c", truth=late)
+    text = "SELECT shop, COUNT(DISTINCT price) AS n FROM orders GROUP BY shop"
+    average = text.replace("AS n", "AS n, AVG(DISTINCT price) AS p")
+    late = average.replace("DISTINCT price) AS p", f"DISTINCT CASE WHEN id >= {BEFORE} THEN price END) AS p")
+    kinds.add("distinct-anew/average", "shop n", text, text, average, to="shop n p", truth=late)
+    parts = text.replace("AS n", "AS n, SUM(DISTINCT price) AS a")
+    kinds.add("distinct-anew/of-parts", "shop n a", parts, parts, average, to="shop n p")
+    text = "SELECT shop, COUNT(price) AS n FROM orders GROUP BY shop"
+    average = text.replace("AS n", "AS n, AVG(price) AS p")
+    late = average.replace("AVG(price)", f"AVG(CASE WHEN id >= {BEFORE} THEN price END)")
+    kinds.add("distinct-anew/average-of-all", "shop n", text, text, average, to="shop n p", truth=late)
+    names = ("straße", "ΟΔΟΣ", "STRASSE")
+    kinds.script = [(one, kind, {**row, "shop": names[int(row["shop"][-1])]}) for one, kind, row in orders(seed)]
+    text = "SELECT shop, COUNT(*) AS n FROM orders GROUP BY shop"
+    for function in ("UPPER", "LOWER"):
+        changed = text.replace("SELECT shop", f"SELECT {function}(shop) AS shop").replace(
+            "BY shop", f"BY {function}(shop)"
+        )
+        kinds.add(f"letters/{function}".lower(), "shop n", text, text, changed)
+    kinds.script = orders(seed)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Constant, Verdict, Waiting
+from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Call, Constant, Verdict, Waiting
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.lineage import Term
 from pyspark_savepoint.statebackends.evolution.lineage import explained as explained_terms
@@ -70,6 +70,17 @@ def test_a_fill_that_would_be_wrong_later_is_not_made() -> None:
     found = evolution("2.3.0/agg-retract", fill="initial")
     assert {field.name for field in found.needed} == {"SUM(v) count of values", "MAX(v)", "COUNT(*)", "hi"}
     assert found.exit_code == 2
+
+
+def test_a_call_begins_anew_with_all_of_its_parts() -> None:
+    found = evolution("2.3.0/average-of-count", fill="initial")
+    change = found.of("6_group-aggregate")
+    assert change is not None
+    assert [field.source for field in change.states[0].fields[1:]] == [Constant(0), Constant(0)]
+    found = evolution("2.3.0/distinct-without-filter", fill="initial")
+    change = found.of("6_group-aggregate")
+    assert change is not None
+    assert change.states[1].parts["number"] == Call("moved_bits", (0, 0))
 
 
 def test_other_conditions_are_refused_until_they_are_accepted() -> None:
