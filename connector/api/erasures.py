@@ -323,7 +323,7 @@ class Erasures(Edits[R, T]):
             try:
                 other = self._at(info.path, self.options)
                 one = other._erasing(None, erasing.where, erasing.by, erasing.record_types)
-                one.sought, one.may_be_gone = erasing.sought, True
+                one.sought, one.may_be_gone, one.shared_files = erasing.sought, True, erasing.shared_files
                 one.examine()
                 row |= one.held_counts()
             except SavepointError as error:

@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.elements import Elements, WithoutElements, WithoutRows
-from pyspark_savepoint.erasure.files import Searched, searched_files
+from pyspark_savepoint.erasure.files import Searched, SharedFiles, searched_files
 from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
 from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, salted
 from pyspark_savepoint.erasure.tables import (
@@ -58,6 +58,7 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.io.run_ahead import read_to_the_end
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -136,11 +137,13 @@ class Erasing:
     search: Search = field(default_factory=lambda: Search(Patterns()))
     #: What arguments name may be gone: the snapshot is the one without it, or another one of the job.
     may_be_gone: bool = False
+    shared_files: SharedFiles = field(default_factory=SharedFiles)
     #: Uids by their hashes: those that arguments name, and those of a report.
     uids: dict[str, str] = field(default_factory=dict)
 
     # -- what is there ----------------------------------------------------------------------------------------
 
+    @read_to_the_end()
     def examine(self) -> None:
         """Read all tables and files; raise OptionError if no operator can have the keys, and there is no condition."""
         self._prepare()
@@ -169,7 +172,7 @@ class Erasing:
                 location = {"operator_uid": None, "operator_uid_hash": None, "table": "master_state", "state": None}
                 self._read_rows(location, leaves, table="master_state")
                 break
-        self.files = searched_files(self.snapshot, search)
+        self.files = searched_files(self.snapshot, search, self.shared_files)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -181,7 +184,7 @@ class Erasing:
 
     def search_files(self, search: Search) -> None:
         """Search the files for the patterns of another erasure."""
-        self.files = searched_files(self.snapshot, search)
+        self.files = searched_files(self.snapshot, search, self.shared_files)
 
     def held_counts(self) -> dict[str, int]:
         """Return how often the snapshot, examined, has what is sought; hits that may be chance are not counted."""
@@ -714,7 +717,9 @@ class Erasing:
         """Return the state whose content is not known, with its size, and the hits of patterns in it."""
         return list(self._unknown())
 
-    def _unknown(self) -> Iterator[Place]:
+    @cached_property
+    def _sizes(self) -> dict[tuple[str, str], int]:
+        """The bytes of all states, by uid hash and name."""
         columns = ("operator_uid_hash", "state", "bytes")
         sizes: dict[tuple[str, str], int] = {}
         for batch in batches_of(self.options, self.path, columns, table="sizes")[1]:
@@ -722,6 +727,9 @@ class Erasing:
             for row in by_state.to_pylist():
                 state_id = row["operator_uid_hash"], row["state"] or ""
                 sizes[state_id] = sizes.get(state_id, 0) + (row["bytes_sum"] or 0)
+        return sizes
+
+    def _unknown(self) -> Iterator[Place]:
         unread = {(one["operator_uid_hash"], one["table"], one["state"]): one["why"] for one in self.looked.unread}
         for row in self.states:
             why = self._why(row, unread)
@@ -729,10 +737,11 @@ class Erasing:
                 continue
             own, state = row.get("operator_uid_hash"), row["state"]
             hits = self._hits_of(own, row["table"], state)
-            size = sizes.get((own or "", state or ""))
             kind = {"coordinator_state": "coordinator state", "raw_keyed_state": "raw keyed state"}
             kind |= {"raw_operator_state": "raw operator state", "in_flight": "records in flight"}
-            if row["table"] in kind:
+            if row["table"] not in kind:
+                size = self._sizes.get((own or "", state or ""))
+            else:
                 size = sum(one.size or 0 for one in self.files if (own, kind[row["table"]]) in one.of)
                 hits = self._hits_in_files(own, kind[row["table"]])
             yield {

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -106,20 +106,39 @@ class Searched:
         return row | ({"problem": self.problem} if self.problem else {})
 
 
-def searched_files(snapshot: Snapshot, search: Search) -> list[Searched]:
+class SharedFiles:
+    """What was found in files that several snapshots of a job share: each is searched once for the same patterns."""
+
+    def __init__(self) -> None:
+        self._by_patterns: list[tuple[Mapping[bytes, object], dict[object, Searched]]] = []
+
+    def of(self, search: Search) -> dict[object, Searched]:
+        """Return what was found of the patterns of a search, by file."""
+        for patterns, files in self._by_patterns:
+            if patterns == search.patterns:
+                return files
+        self._by_patterns.append((search.patterns, {}))
+        return self._by_patterns[-1][1]
+
+
+def searched_files(snapshot: Snapshot, search: Search, shared: SharedFiles) -> list[Searched]:
     """Read every file of a snapshot once: ``_metadata``, what it names, and all other files below its folder.
+
+    Files that were searched before in another snapshot, for the same patterns, are not read again.
 
     Raises:
         SavepointError: If a file is missing; one that cannot be opened as what it is has a ``problem``.
 
     """
-    return list(_Files(snapshot, search).all())
+    return list(_Files(snapshot, search, shared.of(search)).all())
 
 
 @dataclass
 class _Files:
     snapshot: Snapshot
     search: Search
+    #: Contents of files, and entries of table files, that were searched before.
+    before: dict[object, Searched]
     by_name: dict[str, Searched] = field(default_factory=dict)
     #: Paths of the files that were searched.
     paths: set[str] = field(default_factory=set, repr=False)
@@ -130,7 +149,9 @@ class _Files:
         for operator in self.snapshot.operators:
             yield from self._inline(operator)
             named = list(self._named_by(operator))
-            with opened_ahead((_whole(location), WHOLE) for location, _ in named):
+            with opened_ahead(
+                (_whole(one), WHOLE) for one, _ in named if self._content_id(one, True) not in self.before
+            ):
                 for location, kind in named:
                     self._file(location, self._name(location), (operator.operator_id.hex, kind))
             for _, subtask in sorted(operator.subtasks.items()):
@@ -199,6 +220,20 @@ class _Files:
             return known
         self.paths.add(location.path)
         one = self.by_name[name] = Searched(name, of={of})
+        content_id = self._content_id(location, one.is_named)
+        content = self.before.get(content_id)
+        if content is None:
+            content = self.before[content_id] = self._content(location, one)
+        one.size, one.sha256, one.problem = content.size, content.sha256, content.problem
+        one.hits += content.hits
+        return one
+
+    def _content_id(self, location: FileLocation, is_named: bool) -> object:
+        return location.filesystem.uri(location.path), is_named
+
+    def _content(self, location: FileLocation, searched: Searched) -> Searched:
+        """Search the content of a file."""
+        one = Searched(searched.name, of=searched.of)
         with _whole(location).open(WHOLE) as source:
             digest, framed = hashlib.sha256(), []
             mark = np.frombuffer(snappy.IDENTIFIER, np.uint8)
@@ -271,7 +306,8 @@ class _Files:
         with Database(dict(source.files), prefix) as database:
             for family in database.families.values():
                 infos = list(family.files.values())
-                with opened_ahead(database.first_reads(infos, 0, (1 << 8 * prefix) - 1)):
+                unread = [one for one in infos if self._entries_id(database, one) not in self.before]
+                with opened_ahead(database.first_reads(unread, 0, (1 << 8 * prefix) - 1)):
                     self._entries_of(database, infos, operator)
 
     def _entries_of(self, database: Database, infos: Iterable[FileMetaData], operator: OperatorState) -> None:
@@ -285,12 +321,21 @@ class _Files:
             if ("", "entries") in one.of:
                 continue
             one.of |= {("", "entries"), (operator.operator_id.hex, "keyed state")}
-            try:
-                table = database.table(info, 0, last, False)
-                for content in _entries(database.open(info), table, last):
-                    one.hits += self.search.count(content)
-            except SavepointError as error:
-                one.problem = str(error)
+            entries_id = self._entries_id(database, info)
+            entries = self.before.get(entries_id)
+            if entries is None:
+                entries = self.before[entries_id] = Searched(name)
+                try:
+                    table = database.table(info, 0, last, False)
+                    for content in _entries(database.open(info), table, last):
+                        entries.hits += self.search.count(content)
+                except SavepointError as error:
+                    entries.problem = str(error)
+            one.hits += entries.hits
+            one.problem = entries.problem or one.problem
+
+    def _entries_id(self, database: Database, info: FileMetaData) -> object:
+        return database.files[info.name].identity, database.prefix
 
     def _inline(self, operator: OperatorState) -> Iterator[Searched]:
         """Search what ``_metadata`` itself has of an operator."""

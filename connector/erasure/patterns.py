@@ -291,6 +291,7 @@ class Search:
     """A search for patterns in bytes."""
 
     def __init__(self, patterns: Patterns) -> None:
+        self.patterns = patterns.encodings
         by_width: dict[int, dict[bytes, Encoding]] = {}
         for pattern, encoding in patterns.encodings.items():
             width = next(width for width in WIDTHS if width <= len(pattern))
