@@ -6,6 +6,7 @@ import datetime
 import json
 import random
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from pyspark_savepoint.formats.serializers.kryo.described.job_classes import Des
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import MANY, KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject, object_format, write_object
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
+from pyspark_savepoint.formats.serializers.kryo.objects.times import offset_at, time_object
 from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
-from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables, offsets_of
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.kryo.test_direct_conversion import ORDER, WORDS, orders
 
@@ -76,7 +78,77 @@ def test_what_flink_wrote(corpus: Path) -> None:
         columns += expect_same(serializer, values, version)
         for value in values[1:3]:
             columns += expect_same(serializer, [value], version, timestamps="truncate")
-    assert columns > 400
+        columns += expect_same(serializer, values[-1:], version, timestamps="raw", decimals="string")
+    assert columns > 500
+
+
+#: Types of which all recorded values are read together: none has objects that it refers to again, or a comparator.
+TOGETHER = """optional-long period zoned-date-time zoned-overlap offset-date-time offset-time zone-id zone-offset year
+    year-month month-day big-decimal big-integer bit-set enum-set enum-map skip-list-map singleton-map empty-map
+    int-array long-array double-array byte-array char-array boolean-array string-array object-array integer-array
+    int-array-2 list-array string-builder atomic-long atomic-integer atomic-boolean atomic-reference simple-entry
+    tuple"""
+
+
+def test_none_is_left_over(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object, row: int, *__: object) -> None:
+        raise AssertionError(f"row {row} is read alone")
+
+    for method in ("serializer._Rows._read", "job_classes._Rows._row"):
+        monkeypatch.setattr(f"pyspark_savepoint.formats.serializers.kryo.described.{method}", refuse)
+    job = JobClasses((str(corpus / "migration" / "classes"),))
+    for version, release in RELEASES.items():
+        cases = json.loads((corpus / "migration" / f"bytes-{release}.json").read_text())
+        for name in TOGETHER.split():
+            snapshot = DataInputView(bytes.fromhex(cases[f"kryo-{name}"]["snapshot"]))
+            serializer = snapshot_reader(snapshot, UnknownPayloads(classes=job)).versioned()
+            values = [bytes.fromhex(value) for value in cases[f"kryo-{name}"]["values"] if not value.startswith("!")]
+            assert read(serializer, values * MANY, version)[2] == list(accumulate(map(len, values * MANY)))
+
+
+ZONES = (
+    "Europe/Berlin",
+    "America/New_York",
+    "Asia/Kathmandu",
+    "Africa/Monrovia",
+    "UTC",
+    "Nowhere/At_All",
+    "+01:30",
+    "Z",
+)
+
+
+@settings(max_examples=60, phases=[Phase.explicit, Phase.generate])
+@given(st.lists(st.tuples(st.datetimes(), st.integers(0, 999), st.sampled_from(ZONES)), min_size=1), st.data())
+def test_zones(times: list[tuple[datetime.datetime, int, str]], data: Any) -> None:
+    """Kryo 5 does not write offsets; Kryo 2 writes an offset that is the zone as a reference."""
+    serializer = KryoSerializer.of("java.time.ZonedDateTime")
+    for version in (2, 5):
+        form, values = object_format(version), [b"\0"]
+        for at, nanos, zone in times:
+            local = (at.day, at.month, at.year), (at.hour, at.minute, at.microsecond * 1000 + nanos, at.second)
+            offset = None if version == 5 or zone[0] in "+Z" else (data.draw(st.integers(-64_800, 64_800)),)
+            values.append(write_object(time_object("java.time.ZonedDateTime", (local, offset, zone)), form))
+        assert expect_same(serializer, values, version)
+        damaged = bytearray(values[-1])
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+        expect_same(serializer, [bytes(damaged)], version)
+
+
+def test_no_zone_changes_its_offset_twice_in_a_day() -> None:
+    """Changes are found by a look at each day: all of them are, of zones with many changes."""
+    for zone in ("Africa/Freetown", "Africa/Casablanca", "America/Boa_Vista", "Asia/Gaza", "Antarctica/Troll"):
+        for year in (1939, 1999, 2024, 2100):
+            changes = dict(offsets_of(zone, year))
+            offset = next(iter(changes.values()))
+            for hour in range(366 * 24):
+                when = datetime.datetime(year, 1, 1) + datetime.timedelta(hours=hour)
+                seconds = (when - datetime.datetime(1970, 1, 1)) // datetime.timedelta(seconds=1)
+                passed = [change for start, change in changes.items() if start <= seconds]
+                offset = passed[-1]
+                expected = offset_at(zone, ((when.day, when.month, when.year), (when.hour, 0, 0, 0)))
+                if when.year == year:
+                    assert offset == expected, (zone, when)
 
 
 def test_damaged_values(corpus: Path) -> None:
@@ -115,7 +187,25 @@ def objects(chance: random.Random, depth: int) -> KryoObject | None:
         case 7:
             return KryoObject("java.util.UUID", (chance.getrandbits(63), -chance.getrandbits(63)))
         case 8:
-            return chance.choice([KryoObject("char", "x"), KryoObject("java.math.BigInteger", 5)])
+            number = chance.randint(-(10**size), 10**size)
+            return chance.choice(
+                [
+                    KryoObject("char", "x"),
+                    KryoObject("java.math.BigInteger", number),
+                    KryoObject("java.math.BigDecimal", (number, chance.choice([0, 2, 5, 38, 39, -3, 2000]))),
+                    KryoObject("java.util.BitSet", abs(number)),
+                    KryoObject("[I", [number % 1000] * size),
+                    KryoObject("[D", [0.5] * size),
+                    KryoObject("[B", bytes(size)),
+                    time_object("java.time.Duration", (chance.randrange(10**9), chance.randint(-(10**6), 10**14))),
+                    time_object("java.time.Period", (number % 40, -3 * (size % 2), size)),
+                    time_object("java.time.Year", (number % 3000,)),
+                    time_object("java.time.ZoneOffset", (chance.randint(-64_800, 64_800),)),
+                    time_object("java.time.LocalTime", (size % 24, 0, chance.choice([0, 10**6, 999]), size % 60)),
+                    KryoObject("java.util.TreeSet", [KryoObject("int", each) for each in range(size)]),
+                    KryoObject("[Ljava.lang.String;", [KryoObject("java.lang.String", text), None]),
+                ]
+            )
         case 9:
             name = chance.choice(["HashMap", "LinkedHashMap"])
             pairs = [(objects(chance, 4), objects(chance, depth + 1)) for _ in range(chance.choice([0, 1, 3]))]
