@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -39,7 +39,7 @@ from pyspark_savepoint.formats.pickled_objects import (
     call,
     size_of,
 )
-from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, encode_variant, variant_array
+from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, variant_array
 
 MAX_PROTOCOL = 5
 #: The first opcode of every pickle since protocol 2.
@@ -60,9 +60,10 @@ class _Mark:
     """Marker on the stack for the start of a group."""
 
 
-def _variants(values: list[Any], source: int) -> pa.Array:
+def _variants(values: Iterator[Any], data: list[bytes | None], source: int) -> pa.Array:
+    """Return a column of values, or of their bytes where a variant cannot hold them."""
     try:
-        return variant_array(values, source)
+        return variant_array(values, source, data)
     except VariantError as error:
         raise ValueRangeError(
             f"a pickled value cannot be a VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
@@ -74,15 +75,8 @@ def decode_pyflink(column: pa.Array) -> pa.Array:
 
     PyFlink writes ``i32 length  pickle``, and several of them where it flushes a batch: those become an array.
     """
-    rows = []
-    for data in column.to_pylist():
-        value = None if data is None else _unframed(data)
-        try:
-            encode_variant(value)
-        except VariantError:
-            value = data
-        rows.append(value)
-    return _variants(rows, column.nbytes)
+    rows = column.to_pylist()
+    return _variants((None if data is None else _unframed(data) for data in rows), rows, column.nbytes)
 
 
 def _unframed(data: bytes) -> Any:
@@ -104,15 +98,15 @@ def _unframed(data: bytes) -> Any:
 
 def decode_pickled_or_binary(column: pa.Array) -> pa.Array:
     """Convert a column of pickles to variants; a value that is not a pickle, or not a variant, becomes BINARY in it."""
-    rows = []
-    for data in column.to_pylist():
+
+    def value_of(data: bytes) -> Any:
         try:
-            value = read_pickle(data)
-            encode_variant(value)
-        except (SavepointError, VariantError):
-            value = data
-        rows.append(value)
-    return _variants(rows, column.nbytes)
+            return read_pickle(data)
+        except SavepointError:
+            return data
+
+    rows = column.to_pylist()
+    return _variants(map(value_of, rows), rows, column.nbytes)
 
 
 def is_pickle(data: bytes) -> bool:
@@ -156,11 +150,17 @@ class _Walker:
 
     def run(self) -> Any:
         """Execute the opcodes up to STOP, which must be the last byte."""
+        data, end, steps = self.data, len(self.data), STEPS
         while True:
-            code = self.take(1)
+            # What `take` does: each opcode would call it.
+            position = self.position
+            if position >= end:
+                self.take(1)
+            self.position = position + 1
+            code = data[position : position + 1]
             if code == b".":
                 break
-            step = STEPS.get(code)
+            step = steps.get(code)
             if step is None:
                 self._refuse(code)
             step(self)

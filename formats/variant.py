@@ -16,7 +16,7 @@ a ``Decimal`` are decimals of at most 38 digits, and strings beyond that.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -68,8 +68,10 @@ class Timestamp:
     zoned: bool = True
 
 
-def variant_array(values: Sequence[Any], source: int) -> pa.Array:
+def variant_array(values: Iterable[Any], source: int, instead: Sequence[bytes | None] | None = None) -> pa.Array:
     """Return a column of variants; None is a null row. A VariantError names the row.
+
+    ``instead``: bytes that take the place of values that a variant cannot hold.
 
     ``source`` is the size in bytes of the encoded values. Values may share parts and variants cannot, so the total
     size of the variants is limited in proportion to ``source``.
@@ -78,8 +80,9 @@ def variant_array(values: Sequence[Any], source: int) -> pa.Array:
     room = FREE_GROWTH + MAX_GROWTH * source
     for row, value in enumerate(values):
         try:
-            pair = None if value is None else encode_variant(value)
-            room -= sum(map(len, pair or ()))
+            pair = None if value is None else _encoded(value, None if instead is None else instead[row])
+            if pair is not None:
+                room -= len(pair[0]) + len(pair[1])
             if room < 0:
                 raise VariantError(f"the variants of a batch are more than {MAX_GROWTH} times as large as their source")
         except VariantError as error:
@@ -89,6 +92,15 @@ def variant_array(values: Sequence[Any], source: int) -> pa.Array:
     mask = pa.array([pair is None for pair in pairs], pa.bool_())
     parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
     return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)
+
+
+def _encoded(value: Any, instead: bytes | None) -> tuple[bytes, bytes]:
+    try:
+        return encode_variant(value)
+    except VariantError:
+        if instead is None:
+            raise
+        return encode_variant(instead)
 
 
 def encode_variant(value: Any) -> tuple[bytes, bytes]:

@@ -345,7 +345,7 @@ class ValueTables:
 
     def add_zone(self, name: bytes, year: int) -> bool:
         """Add the offsets of a zone in a year; return whether there was room."""
-        changes = _offsets_of(name.decode("ascii"), year)
+        changes = offsets_of(name.decode("ascii"), year)
         if self._zones >= MAX_ZONES or self._offsets + len(changes) > MAX_OFFSETS:
             return False
         start = self._zones * kinds.MAX_ZONE
@@ -373,7 +373,7 @@ def _hash(name: bytes) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _offsets_of(zone: str, year: int) -> tuple[tuple[int, int], ...]:
+def offsets_of(zone: str, year: int) -> tuple[tuple[int, int], ...]:
     """Return the local seconds since 1970 from which on a zone has an offset, in a year; nothing if it is not known.
 
     No zone changes its offset twice in a day, so that a look at each day finds all changes.
