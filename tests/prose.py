@@ -21,13 +21,15 @@ from statistics import mean
 
 ROOT = Path(__file__).parents[1]
 #: Blocks of code, tables' rules, comments, pictures: not sentences.
-NOT_PROSE = re.compile(r"```.*?```|<!--.*?-->|!\[.*?\]\(.*?\)|^\|[-| :]+\|$", re.DOTALL | re.MULTILINE)
+NOT_PROSE = re.compile(
+    r"```.*?```|<!--.*?-->|!\[.*?\]\(.*?\)|^\|[-| :]+\|$|(?<=\n\n)(?:^ {4}[^\n]*\n)+", re.DOTALL | re.MULTILINE
+)
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-#: A name in backquotes is one word.
-CODE = re.compile(r"`+[^`]*`+")
+#: A name in backquotes is one word, and so are several in a row.
+CODE = re.compile(r"`+[^`]*`+(?:, `+[^`]*`+)*")
 #: A line that begins a sentence of its own: a heading, an item, a row of a table, or what follows an empty line.
 BEGINS = re.compile(r"\n(?=\s*(?:[#*|>-]|\d+\.|\n))")
-ENDS = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*`A-Z])")
+ENDS = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[\"'(*`A-Z])|\s·\s")
 WORD = re.compile(r"[^\W_][\w'’.,-]*")
 
 

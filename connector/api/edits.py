@@ -82,7 +82,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
 
         Returns:
-            The savepoint with the operator, not written yet.
+            The savepoint with the operator. Nothing is written yet.
 
         Raises:
             StateExistsError: If the savepoint has such an operator.
@@ -130,7 +130,7 @@ class Edits(Face[R, T]):
             uid: The operator.
 
         Returns:
-            The savepoint without the operator, not written yet.
+            The savepoint without the operator. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -153,7 +153,7 @@ class Edits(Face[R, T]):
             new: Its new identifier.
 
         Returns:
-            The savepoint with the renamed operator, not written yet.
+            The savepoint with the renamed operator. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no operator ``old``. If two operators have one identifier in the
@@ -174,7 +174,7 @@ class Edits(Face[R, T]):
             new: The identifier of the copy.
 
         Returns:
-            The savepoint with both operators, not written yet.
+            The savepoint with both operators. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no operator ``uid``.
@@ -199,7 +199,7 @@ class Edits(Face[R, T]):
             into: The operator that gets its state.
 
         Returns:
-            The savepoint without ``uid``, not written yet. Writing it fails if a key has the same state in
+            The savepoint without ``uid``. Nothing is written yet. Writing it fails if a key has the same state in
             both operators.
 
         Raises:
@@ -224,7 +224,7 @@ class Edits(Face[R, T]):
             other: The other savepoint.
 
         Returns:
-            The savepoint with the operators of both, not written yet.
+            The savepoint with the operators of both. Nothing is written yet.
 
         Raises:
             OptionError: If ``other`` is not a savepoint of the same kind.
@@ -247,7 +247,7 @@ class Edits(Face[R, T]):
             new: The prefix of the files now.
 
         Returns:
-            The savepoint with the new paths, not written yet.
+            The savepoint with the new paths. Nothing is written yet.
 
         Raises:
             OptionError: If no path of the savepoint has the prefix.
@@ -280,7 +280,7 @@ class Edits(Face[R, T]):
                 as it is read, and ``hash_code``.
 
         Returns:
-            The savepoint with the new max parallelism, not written yet.
+            The savepoint with the new max parallelism. Nothing is written yet.
 
         Raises:
             OptionError: If no operator is named, or ``max_parallelism`` is out of range or below a parallelism.
@@ -328,7 +328,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``states``, ``types``, ``ttl``.
 
         Returns:
-            The savepoint with the states, not written yet.
+            The savepoint with the states. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -363,7 +363,7 @@ class Edits(Face[R, T]):
             **options: Options of a write. ``state`` lists the timer services, by default ``user-timers``.
 
         Returns:
-            The savepoint with the timers, not written yet.
+            The savepoint with the timers. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -387,7 +387,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``types``.
 
         Returns:
-            The savepoint with the state, not written yet.
+            The savepoint with the state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -410,7 +410,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``types``.
 
         Returns:
-            The savepoint with the state, not written yet.
+            The savepoint with the state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -435,7 +435,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``types``.
 
         Returns:
-            The savepoint with the state, not written yet.
+            The savepoint with the state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -473,7 +473,7 @@ class Edits(Face[R, T]):
             **options: Options of a write, such as ``types``, ``states``, ``ttl``.
 
         Returns:
-            The savepoint with the new state, not written yet.
+            The savepoint with the new state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -511,7 +511,7 @@ class Edits(Face[R, T]):
             **options: Options of a write: ``key``, ``keyGroup``, ``sortMemory``, ``classes``, ``kryoTypes``.
 
         Returns:
-            The savepoint with the changed state, not written yet.
+            The savepoint with the changed state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -535,7 +535,7 @@ class Edits(Face[R, T]):
             state: The name of the state or timer service.
 
         Returns:
-            The savepoint without the state, not written yet.
+            The savepoint without the state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -557,7 +557,7 @@ class Edits(Face[R, T]):
             new: Its new name.
 
         Returns:
-            The savepoint with the renamed state, not written yet.
+            The savepoint with the renamed state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -590,7 +590,7 @@ class Edits(Face[R, T]):
             operators: The operators in which it is renamed. By default all.
 
         Returns:
-            The savepoint with the new name, not written yet.
+            The savepoint with the new name. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -618,7 +618,7 @@ class Edits(Face[R, T]):
                 single column, or the fields of a composite key. Other columns are left out.
 
         Returns:
-            The savepoint without the keys, not written yet.
+            The savepoint without the keys. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -657,7 +657,7 @@ class Edits(Face[R, T]):
                 of another savepoint that has the type. Also the options that these need.
 
         Returns:
-            The savepoint with the new keys, not written yet.
+            The savepoint with the new keys. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -689,7 +689,7 @@ class Edits(Face[R, T]):
             data: The bytes, as table ``coordinator_state`` has them. None removes the state.
 
         Returns:
-            The savepoint with the state, not written yet.
+            The savepoint with the state. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -713,7 +713,7 @@ class Edits(Face[R, T]):
             uid: Its uid from now on.
 
         Returns:
-            The savepoint with the uid, not written yet.
+            The savepoint with the uid. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -734,7 +734,7 @@ class Edits(Face[R, T]):
                 that the job sets now.
 
         Returns:
-            The savepoint with the uids, not written yet.
+            The savepoint with the uids. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.

@@ -1,4 +1,4 @@
-"""What becomes of a SQL job's state when its query changes. Nothing is read but types, and nothing is written."""
+"""What becomes of a SQL job's state when its query changes. This reads only types, and writes nothing."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Evolutions(Face[R, T]):
             new_explain: If the new job will run without a plan: the same text for the new query.
 
         Returns:
-            The savepoint for the new query, not written yet.
+            The savepoint for the new query. Nothing is written yet.
 
         Raises:
             OptionError: If a plan is none, or not that of the savepoint, or an argument is invalid.

@@ -161,7 +161,7 @@ class Migrations(Face[R, T]):
                 once the work takes longer than some seconds. With Spark its tasks do the work.
 
         Returns:
-            The migration, not written yet.
+            The migration. Nothing is written yet.
 
         Raises:
             OptionError: If the savepoint is not written yet, or an argument is invalid.

@@ -49,7 +49,7 @@ class Salvages(Face[R, T]):
         lost. A warning says what is.
 
         Returns:
-            The savepoint with what is left, not written yet.
+            The savepoint with what is left. Nothing is written yet.
 
         Raises:
             OptionError: If nothing is damaged, or the savepoint has changes that are not written yet.

@@ -42,7 +42,7 @@ class Sinks(Family[S, R, T]):
             connector: The kind of sink, if its bytes do not show it.
 
         Returns:
-            The savepoint without the committables, not written yet.
+            The savepoint without the committables. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -78,7 +78,7 @@ class Sinks(Family[S, R, T]):
             connector: The kind of sink, if its bytes do not show it.
 
         Returns:
-            The savepoint with the marks, not written yet.
+            The savepoint with the marks. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -105,7 +105,7 @@ class Sinks(Family[S, R, T]):
             lose_data: Must be True if the queue is not empty, as its records are lost.
 
         Returns:
-            The savepoint with an empty queue, not written yet.
+            The savepoint with an empty queue. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.

@@ -85,7 +85,7 @@ class Sources(Family[S, R, T]):
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
-            The savepoint with the positions, not written yet.
+            The savepoint with the positions. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -148,7 +148,7 @@ class Sources(Family[S, R, T]):
             name: The operator's name, which metadata of Flink 2 records.
 
         Returns:
-            The savepoint with the source, not written yet.
+            The savepoint with the source. Nothing is written yet.
 
         Raises:
             StateExistsError: If the savepoint has such an operator.
@@ -182,7 +182,7 @@ class Sources(Family[S, R, T]):
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
-            The savepoint with the splits, not written yet.
+            The savepoint with the splits. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -212,7 +212,7 @@ class Sources(Family[S, R, T]):
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
-            The savepoint without the splits, not written yet.
+            The savepoint without the splits. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -239,7 +239,7 @@ class Sources(Family[S, R, T]):
             connector: The kind of source, if its bytes do not show it.
 
         Returns:
-            The savepoint with a source without splits, not written yet.
+            The savepoint with a source without splits. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
@@ -279,7 +279,7 @@ class Sources(Family[S, R, T]):
             lose_data: Drop state that a KafkaSource does not read. Without it such state is refused.
 
         Returns:
-            The savepoint with the state of a KafkaSource, not written yet.
+            The savepoint with the state of a KafkaSource. Nothing is written yet.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.

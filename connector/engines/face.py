@@ -86,7 +86,7 @@ class Face(HelpfulNames, Generic[R, T]):
         """Return the savepoint at an absolute path."""
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
-        """Return the savepoint with one operator changed, not written yet."""
+        """Return the savepoint with one operator changed. Nothing is written yet."""
         operator = self.plan.operator(uid)
         with with_requested_uid(uid):
             return self._planned(self.plan.with_changed(operator, change(operator)))
@@ -186,7 +186,7 @@ def with_plan(savepoint: F, plan: SavepointPlan) -> F:
 
 
 def changed(savepoint: F, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> F:
-    """Return the savepoint with one operator changed, not written yet."""
+    """Return the savepoint with one operator changed. Nothing is written yet."""
     return savepoint._changed(uid, change)
 
 

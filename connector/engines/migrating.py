@@ -191,7 +191,7 @@ def _exactly(pipe: IO[bytes], size: int) -> bytes:
 
 @dataclass(frozen=True)
 class Migration:
-    """A migration of a snapshot, not written yet."""
+    """A migration of a snapshot. Nothing is written yet."""
 
     source: Snapshot
     knowledge: Knowledge

@@ -544,7 +544,7 @@ def savepoint_from_streaming(
         **options: Options of a write, such as ``types``, ``states``, ``max_parallelism``.
 
     Returns:
-        The savepoint, not written yet.
+        The savepoint. Nothing is written yet.
 
     Raises:
         SavepointError: As :func:`open_streaming` and the methods of :class:`StreamingCheckpoint` raise. Also if a batch
