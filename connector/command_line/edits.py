@@ -482,7 +482,7 @@ def _put(arguments: Create | Put, output: Output, base: LocalSavepoint) -> int:
         _refuse_name_of_a_state(base, arguments.uid)
     if operator is None and (getattr(arguments, "upsert", False) or getattr(arguments, "replace", False)):
         base.plan.operator(arguments.uid)  # raises the error that names the nearest operator
-    given = _Given.of(arguments, base, operator)
+    given = _RowsFile.of(arguments, base, operator)
     savepoint = given.written(base, is_new=operator is None)
     if operator is not None:
         given = replace(given, counts=given.counted(base, operator))
@@ -505,7 +505,7 @@ def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _RowsFile:
     """A file that is written as state, and how."""
 
     arguments: Create | Put
@@ -518,7 +518,7 @@ class _Given:
     counts: Mapping[str, RowCounts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, arguments: Create | Put, base: LocalSavepoint, operator: OperatorPlan | None) -> _Given:
+    def of(cls, arguments: Create | Put, base: LocalSavepoint, operator: OperatorPlan | None) -> _RowsFile:
         states = () if operator is None else with_states(operator).states or ()
         old = next((one for one in states if one.name == arguments.state and one.kind == OPERATOR), None)
         table = arguments.table or (old.meta.state_type.lower() if old is not None else KEYED_STATE)

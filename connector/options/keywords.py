@@ -14,7 +14,7 @@ from datetime import datetime
 from os import PathLike
 from typing import Literal, TypeAlias, TypedDict
 
-from pyspark_savepoint.formats.serializers.registry import Given
+from pyspark_savepoint.formats.serializers.registry import SerializerInput
 
 Names: TypeAlias = str | Sequence[str]
 #: Names or kinds by column, as a mapping or as JSON.
@@ -91,7 +91,7 @@ class TableOptions(StoreOptions, total=False):
     text: Literal["escape", "replace", "error"]
     classes: Path | Sequence[Path]
     kryo_types: str
-    serializers: Given | str
+    serializers: SerializerInput | str
     pickle: bool
     batch_size: int
     # end of table options
@@ -151,7 +151,7 @@ class TypeOptions(TypedDict, total=False):
     """Options of a write from which Flink's types follow."""
 
     types: ByColumn
-    serializers: Given | str
+    serializers: SerializerInput | str
     types_from: Path | Sequence[Path]
     allow_outside: bool
     inferred_by: str
@@ -201,7 +201,7 @@ class UpdatedStateOptions(StoreOptions, total=False):
     key: Names
     key_group: str
     sort_memory: Size
-    serializers: Given | str
+    serializers: SerializerInput | str
     classes: Path | Sequence[Path]
     kryo_types: str
 

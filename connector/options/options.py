@@ -414,7 +414,7 @@ class SavepointReadOptions(TableOptions):
         SERIALIZERS_DOC,
         shown="Flink's, and those of entry points",
         tables=OF_SERIALIZERS,
-        typed="Given | str",
+        typed="SerializerInput | str",
     )
     pickle: bool = option(
         flag,

@@ -15,7 +15,7 @@ from functools import lru_cache
 import cloudpickle
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError
-from pyspark_savepoint.formats.serializers.registry import Given, GivenSerializers
+from pyspark_savepoint.formats.serializers.registry import GivenSerializers, SerializerInput
 from pyspark_savepoint.statebackends.requests.table_options import InvalidOptionValueError
 
 #: Texts that this process has made, or that Spark has brought inside a pickled object.
@@ -47,7 +47,7 @@ def texts_in(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(text for text in _ACCEPTED if any(text in value for value in options.values())))
 
 
-def serializers_text(serializers: Given | str) -> str:
+def serializers_text(serializers: SerializerInput | str) -> str:
     """Return the text of serializers.
 
     Raise OptionError for what cannot be serializers, UserFunctionError for what cannot be pickled.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck
 
-    Given = LocalSavepoint | str | PathLike[str]
+    SavepointLike = LocalSavepoint | str | PathLike[str]
 
 MAX_LINES = 20
 P = ParamSpec("P")
@@ -42,7 +42,7 @@ def _checked_arguments(assertion: Callable[P, None]) -> Callable[P, None]:
 
 @_checked_arguments
 def assert_state(
-    savepoint: Given,
+    savepoint: SavepointLike,
     uid: str,
     state: str,
     expected: Mapping[Any, Any],
@@ -97,7 +97,7 @@ def assert_state(
 
 
 @_checked_arguments
-def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
+def assert_schema(savepoint: SavepointLike, file: str | PathLike[str]) -> None:
     """Assert that a savepoint has the operators, states and types of a file.
 
     Args:
@@ -128,7 +128,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
 
 @_checked_arguments
 def assert_restores(
-    savepoint: Given,
+    savepoint: SavepointLike,
     job: Job | LocalSavepoint,
     *,
     flink_version: str | None = None,
@@ -171,7 +171,7 @@ def assert_restores(
 
 @_checked_arguments
 def assert_verdict(
-    savepoint: Given,
+    savepoint: SavepointLike,
     job: Job | LocalSavepoint,
     uid: str,
     verdict: str,
@@ -231,14 +231,18 @@ def _uid(uid: object) -> str:
     return uid
 
 
-def _opened(savepoint: Given) -> LocalSavepoint:
+def _opened(savepoint: SavepointLike) -> LocalSavepoint:
     from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
 
     return savepoint if isinstance(savepoint, LocalSavepoint) else open_savepoint(savepoint)
 
 
 def _check(
-    savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
+    savepoint: SavepointLike,
+    job: Job | LocalSavepoint,
+    flink_version: str | None,
+    state_backend: str | None,
+    allow: bool,
 ) -> RestoreCheck:
     from pyspark_savepoint.api.jobs import restore_check
 

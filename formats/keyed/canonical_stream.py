@@ -479,7 +479,7 @@ def _first_of_two(place: Longs, state: Ints) -> int:
     return -1
 
 
-Wanted = tuple[set[int], bool, int]
+Selection = tuple[set[int], bool, int]
 # A window must hold at least a few entries; smaller windows are inefficient.
 MIN_WINDOW = 1 << 16
 
@@ -494,7 +494,7 @@ class _Scan:
 
 
 def merge_large_key_group(
-    stream: CanonicalKeyedStream, extent: Extent, selection: Wanted
+    stream: CanonicalKeyedStream, extent: Extent, selection: Selection
 ) -> Iterator[KeyedBlock] | None:
     """Yield complete blocks of a key group, or return None if its states are not sorted."""
     content = stream.content_of(extent)
@@ -509,7 +509,7 @@ def merge_large_key_group(
 
 
 def _scan(
-    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Wanted
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Selection
 ) -> dict[int, _Scan] | None:
     from pyspark_savepoint.formats.kernels import frames
 
@@ -529,7 +529,7 @@ def _scan(
 
 
 def _run(
-    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Wanted, scan: _Scan
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, selection: Selection, scan: _Scan
 ) -> Iterator[KeyedBlock]:
     (state,) = selection[0]
     again, rest = content.from_content(scan.start)

@@ -333,7 +333,7 @@ def loaded() -> Iterator[str]:
 
 
 #: Serializers, each with the name of its snapshot class; or serializers or their classes, by snapshot class.
-Given: TypeAlias = Sequence[TypeSerializer] | Mapping[str, type[TypeSerializer] | TypeSerializer]
+SerializerInput: TypeAlias = Sequence[TypeSerializer] | Mapping[str, type[TypeSerializer] | TypeSerializer]
 EXPECTED = (
     "serializers, such as [MoneySerializer('com.shop.MoneySerializer$MoneySerializerSnapshot', 1)], or a mapping of "
     "snapshot classes to subclasses of TypeSerializer"
@@ -345,7 +345,7 @@ class GivenSerializers:
 
     __slots__ = ("classes", "identity", "named")
 
-    def __init__(self, given: Given, identity: object) -> None:
+    def __init__(self, given: SerializerInput, identity: object) -> None:
         self.identity = identity
         #: The classes that read snapshots, by snapshot class.
         self.classes: dict[str, type[TypeSerializer]] = {}

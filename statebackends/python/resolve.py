@@ -298,17 +298,17 @@ def _needs_evidence(declared: DeclaredState | None, registered: str) -> bool:
     return registered == "LIST" and not declared.kind and isinstance(declared.type, ListCoder)
 
 
-Found = dict[str, tuple[Any, ...]]
+StateEvidence = dict[str, tuple[Any, ...]]
 
 
-def _evidence(opened: OpenOperator, request: TableRequest, namespaced: bool, names: tuple[str, ...]) -> Found:
+def _evidence(opened: OpenOperator, request: TableRequest, namespaced: bool, names: tuple[str, ...]) -> StateEvidence:
     """Read all values of some states once, and return the evidence of each: of its values, and of its map keys."""
     if not names:
         return {}
     said = _declared(opened, request)
     cache_key = "evidence", namespaced, tuple((name, repr(said.get(name))) for name in names)
     if cache_key not in opened.derived:
-        evidence: Found = {}
+        evidence: StateEvidence = {}
         for name in names:
             declared = said.get(name)
             if declared is not None and isinstance(declared.type, ListCoder):
@@ -322,7 +322,7 @@ def _evidence(opened: OpenOperator, request: TableRequest, namespaced: bool, nam
             else:
                 evidence[name][0].add(column)
         opened.derived[cache_key] = evidence
-    result: Found = opened.derived[cache_key]
+    result: StateEvidence = opened.derived[cache_key]
     return result
 
 
@@ -364,7 +364,7 @@ def _pickled_keys(opened: OpenOperator, request: TableRequest) -> PickledKeys:
 
 
 def _state(
-    name: str, registered: str, ttl: bool, declared: DeclaredState | None, inferred: Found
+    name: str, registered: str, ttl: bool, declared: DeclaredState | None, inferred: StateEvidence
 ) -> tuple[PythonState, str]:
     """Return a state, and a suggestion for ``pyTypes`` where its type is not known."""
     if registered == "MAP":
@@ -382,7 +382,9 @@ def _state(
     return PythonState(name, declared.kind or "VALUE", declared.type, ttl=ttl), ""
 
 
-def _map_state(name: str, ttl: bool, declared: DeclaredState | None, inferred: Found) -> tuple[PythonState, str]:
+def _map_state(
+    name: str, ttl: bool, declared: DeclaredState | None, inferred: StateEvidence
+) -> tuple[PythonState, str]:
     if declared is not None and isinstance(declared.type, MapSerializer):
         return PythonState(name, "MAP", declared.type.value, declared.type.key, ttl), ""
     if declared is not None:
