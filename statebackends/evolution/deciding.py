@@ -46,6 +46,8 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     delay_of,
     grouped,
     join_spec,
+    quotients,
+    sql_of,
 )
 from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features, key_places
 from pyspark_savepoint.statebackends.evolution.plans import Node
@@ -77,6 +79,10 @@ WAIT = (
 TAKEN_OUT = (
     "an old row that changes later is taken out although it was never counted, or stays counted: results of its key "
     "are wrong from then on"
+)
+MIXED = (
+    "{name} divides what begins anew by what goes on, or the other way round: it is wrong for all keys of before, "
+    "until their history is given"
 )
 TIMERS_OF_ROWS = "user-timers", "made", "at the time of each row that waits"
 AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
@@ -117,6 +123,7 @@ class Decision:
         refusal = self._refusal(node, one, other)
         settings = compare_settings(self.old, self.new, before, node)
         change = Pair(self, before, node, old_shape, shape).change(settings)
+        change = replace(change, reasons=(*change.reasons, *self._mixed(node, shape, change)))
         return _refused(change, refusal) if refusal else self._warned(change, one, other, node, shape)
 
     def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
@@ -155,6 +162,29 @@ class Decision:
         else:
             return None
         return f"{what}. filters='keep' accepts that, for {node}"
+
+    def _mixed(self, node: Node, shape: OperatorShape, change: OperatorChange) -> Iterator[str]:
+        """Yield a sentence of each quotient of a call that is filled, and of one that goes on.
+
+        The planner makes AVG of OVER, STDDEV and VAR of sums and counts, which other columns may have had before.
+        """
+        if node.kind not in (*AGGREGATING, "over-aggregate"):
+            return
+        aggregation = Aggregation(self.new, node, shape)
+        state = next((one for one in change.states if one.new is not None and one.new == aggregation.state), None)
+        verdicts: dict[int, Verdict] = {}
+        for one, buffer in zip(state.fields if state else (), aggregation.accumulator.buffers, strict=False):
+            if buffer.call is not None and buffer.call >= 0 and buffer.part != "view":
+                verdicts[buffer.call] = worst((one.verdict, verdicts.get(buffer.call, Verdict.AS_IS)))
+        below = self.new.inputs(node)[0].fields if node.kind == "over-aggregate" else self.new.keys_of(node)
+        filled = {len(below) + call for call, one in verdicts.items() if one is Verdict.FILLED}
+        kept = {len(below) + call for call in verdicts} - filled
+        for target in self.new.plan.targets[node.id] if filled and kept else ():
+            behind = self.new.plan.nodes[target]
+            if behind.kind == "calc":
+                for rex, term in zip(behind.attributes["projection"], self.new.of(behind).fields, strict=True):
+                    if any(places & filled and places & kept for places in quotients(rex)):
+                        yield MIXED.format(name=sql_of(term))
 
     def _warned(
         self, change: OperatorChange, one: Features, other: Features, node: Node, shape: OperatorShape

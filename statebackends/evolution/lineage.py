@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -757,6 +757,18 @@ def _ordered(rex: Any) -> Any:
     elif function in COMMUTATIVE:
         plain["operands"] = sorted(operands, key=lambda one: json.dumps(one, sort_keys=True, default=str))
     return plain
+
+
+def quotients(rex: Any) -> Iterator[set[int]]:
+    """Yield the numbers of the fields that each division in an expression is of."""
+    if isinstance(rex, Mapping):
+        if str(rex.get("internalName")) == "$/$1":
+            used: dict[int, int] = {}
+            _renumbered(rex, used)
+            yield set(used)
+        rex = list(rex.values())
+    for one in rex if isinstance(rex, list) else ():
+        yield from quotients(one)
 
 
 def same_type(one: LogicalType, other: LogicalType) -> bool:

@@ -795,7 +795,7 @@ def outcome(
         not ordered
         or is_batch
         or any(case.new.text.count(f" {name} ") > 1 for name in ("orders", "payments"))
-        or " UNION " in case.new.text
+        or any(f" {word} " in case.new.text for word in ("UNION", "INTERSECT", "EXCEPT"))
         or case.new.text.count(" GROUP BY ") > 1
     ):
         # What a batch leaves out depends on the clock. The two sides of a self-join, or of results, have no order.

@@ -784,6 +784,9 @@ def _judged(kinds: Kinds, seed: int) -> None:
     average = text.replace("AS n", "AS n, AVG(price) AS p")
     late = average.replace("AVG(price)", f"AVG(CASE WHEN id >= {BEFORE} THEN price END)")
     kinds.add("distinct-anew/average-of-all", "shop n", text, text, average, to="shop n p", truth=late)
+    sums = text.replace("AS n", "AS n, SUM(price) AS p")
+    deviation = sums.replace("AS p", "AS p, CAST(STDDEV_POP(price) AS INT) AS a")
+    kinds.add("distinct-anew/deviation-of-all", "shop n p", sums, sums, deviation, to="shop n p a")
     names = ("straße", "ΟΔΟΣ", "STRASSE")
     kinds.script = [(one, kind, {**row, "shop": names[int(row["shop"][-1])]}) for one, kind, row in orders(seed)]
     text = "SELECT shop, COUNT(*) AS n FROM orders GROUP BY shop"

@@ -83,6 +83,13 @@ def test_a_call_begins_anew_with_all_of_its_parts() -> None:
     assert change.states[1].parts["number"] == Call("moved_bits", (0, 0))
 
 
+def test_a_quotient_of_what_is_filled_and_of_what_goes_on_is_said() -> None:
+    told = [line for line in lines_of(evolution("1.20.5/deviation-beside-sum", fill="initial")) if "divides" in line]
+    assert len(told) == 1
+    assert "what begins anew by what goes on" in told[0]
+    assert not any("divides" in line for line in lines_of(evolution("2.3.0/average-of-count", fill="initial")))
+
+
 def test_other_conditions_are_refused_until_they_are_accepted() -> None:
     assert evolution("2.3.0/ids-filter").exit_code == 2
     kept = evolution("2.3.0/ids-filter", filters="keep")
