@@ -14,7 +14,7 @@ from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.row_files import rows_of_file
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
@@ -33,11 +33,18 @@ def evolve(arguments: Evolve, output: Output) -> int:
     evolution = decided(arguments)
     target = arguments.target
     writes = not arguments.dry_run and evolution.exit_code != REFUSED
-    evolved = None if target is None or evolution.exit_code == REFUSED else _evolved(arguments, target)
-    if arguments.stable_plan is not None:
-        _write_stable(arguments, arguments.stable_plan, evolution)
     for line in lines_of(evolution):
         output.say(line)
+    evolved = None
+    if target is not None and evolution.exit_code != REFUSED:
+        try:
+            evolved = _evolved(arguments, target)
+        except UnsupportedStateError as error:
+            if not arguments.dry_run:
+                raise
+            output.say(f"it is not written like this: {error.facts.get('found', error.message)}")
+    if arguments.stable_plan is not None:
+        _write_stable(arguments, arguments.stable_plan, evolution)
     done: dict[str, Any] = {}
     if target is not None and evolved is not None and writes:
         made = evolved.write(

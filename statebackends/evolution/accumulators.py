@@ -27,6 +27,10 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, Sta
 BIGINT, STRING = LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
 VIEW, LIST_VIEW = (LogicalType("RAW", class_name=name) for name in VIEWS)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+#: Why the accumulator of a function is not known, where that can be said.
+WHY_UNKNOWN = {
+    "ARRAY_AGG": ", which keeps its values in one list inside of the accumulator, in a form of Java's,",
+}
 #: Order of a FIRST_VALUE or LAST_VALUE that has none.
 NO_ORDER = -(2**63)
 
@@ -87,7 +91,7 @@ def accumulator_of(calls: Sequence[AggregateCall], rows: Sequence[Column], *, co
         kinds = [rows[index].kind for index in call.arguments]
         found = list(_buffers(call, number, text, kinds))
         if not found:
-            unknown.append(text)
+            unknown.append(text + WHY_UNKNOWN.get(call.function, ""))
         buffers += found
     if counts_rows and not any(map(is_count_star, calls)):
         buffers.append(Buffer(Column("COUNT(*)", BIGINT), -1, "rows", 0, Merge.SUM))

@@ -76,7 +76,7 @@ def check_belongs(
     shapes: Shapes,
     savepoint: Snapshot,
     argument: str = "old_plan",
-    without_plan: str = f"{WITH_EXPLAIN}: 'old_explain'",
+    without_plan: str = f"{WITH_EXPLAIN}: argument 'old_explain'",
 ) -> None:
     """Raise OptionError unless every operator with state is an operator of the plan, with the states it expects.
 

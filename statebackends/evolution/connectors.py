@@ -70,7 +70,7 @@ def _with_table_names(text: str, tables: Mapping[str, object], plan: str) -> str
         if text in (name, name.replace("`", ""), short(name)) or name.replace("`", "").endswith("." + text):
             return name
     raise OptionError(
-        f"argument 'sources' names a table that {plan} does not have",
+        f"argument 'sources' names a table that argument '{plan}' does not have",
         expected=", ".join(short(name) for name in tables),
         found=text,
         remedy=did_you_mean(text, [short(name) for name in tables]),

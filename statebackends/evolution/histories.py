@@ -50,6 +50,14 @@ WINDOWS = {"TumblingWindow": "", "HoppingWindow": "slide", "CumulativeWindow": "
 KEEPING = ("deduplicate", "changelog-normalize", "join", "rank", "interval-join", "temporal-join", "over-aggregate")
 #: Of these the whole state follows from the rows of the input.
 FOLLOWING = ("deduplicate", "changelog-normalize", "join", "rank")
+#: Joins that keep rows of both inputs until the watermark has passed them.
+BY_TIME = ("interval-join", "temporal-join", "window-join")
+BY_COLUMNS = "give the added values by the other columns of its rows, under the name of the column"
+OTHER_TIMES = (
+    "which rows wait for the watermark, and which have matched, is not computed: a join by time keeps its state under "
+    "the same keys, windows and bounds alone. Columns can be added to its rows. Else start the new query without it, "
+    "and let its sources begin early enough"
+)
 VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
 #: The state of OVER that has rows.
 BUFFER = "inputState"
@@ -382,7 +390,8 @@ class Histories:
             return self._aggregating(node, shape, inputs, whole=whole)
         if node.kind not in (FOLLOWING if whole else KEEPING):
             what = "its whole state" if whole else "what is added to its state"
-            raise _refused(node, f"{what} is not computed from history here")
+            remedy = None if node.kind not in BY_TIME else OTHER_TIMES if whole else BY_COLUMNS
+            raise _refused(node, f"{what} is not computed from history here", remedy)
         keys = tuple(tuple(_key_places(node, number)) for number in range(len(node.inputs)))
         if node.kind == "over-aggregate":
             return self._over(node, shape, inputs, keys)
@@ -519,12 +528,12 @@ def _key_places(node: Node, number: int) -> Sequence[int]:
     return [int(place) for place in attributes["uniqueKeys"]]
 
 
-def _refused(node: Node, reason: str) -> OptionError:
+def _refused(node: Node, reason: str, remedy: str | None = None) -> OptionError:
     own = f", or the rows of its own input as {' and '.join(map(repr, _own_names(node)))}" if node.inputs else ""
     return OptionError(
         f"the history that is given does not give the state of {node}",
         found=reason,
-        remedy=f"give the added values by key{own}, or leave the history out",
+        remedy=remedy or f"give the added values by key{own}, or leave the history out",
     )
 
 

@@ -122,8 +122,8 @@ def _node(lineage: Lineage, text: str, plan: str) -> Node:
     if not number.isdecimal() or int(number) not in lineage.plan.nodes:
         names = [str(one) for one in lineage.plan.nodes]
         raise OptionError(
-            f"argument 'nodes' names a node that {plan} does not have",
-            expected="ids of nodes: {'new id': 'old id'}",
+            f"argument 'nodes' names a node that argument '{plan}' does not have",
+            expected="the id of a node of the new plan, and the id of the old node that it continues",
             found=text,
             remedy=did_you_mean(number, names),
         )

@@ -180,13 +180,18 @@ def _document(plan: PlanLike, argument: str) -> Json:
         except (OSError, ValueError) as error:
             raise OptionError(
                 f"argument '{argument}' cannot be read",
-                found=f"{getattr(error, 'message', error)}: {plan}"[:300],
+                found=f"{_why(error)}: {plan}"[:300],
                 expected="the path of a file that COMPILE PLAN wrote, or its text",
             ) from None
     parsed = parse_json(text)
     if not isinstance(parsed, Mapping):
         raise TypeError(f"a {type(parsed).__name__} instead of an object")
     return parsed
+
+
+def _why(error: Exception) -> str:
+    """Return why a file is not read; it is none of a snapshot, of which errors of its reading speak."""
+    return "there is no such file" if isinstance(error, FileNotFoundError) else str(getattr(error, "message", error))
 
 
 def text_of_path(path: str) -> str:

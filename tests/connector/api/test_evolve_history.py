@@ -276,3 +276,15 @@ def test_slices(slices: Slices, time: int, watermark: int | None, end: int, is_o
 )
 def test_the_next_window_of_a_slice(slices: Slices, end: int, watermark: int, fires: int) -> None:
     assert next_ends(slices, np.array([end]), watermark).tolist() == [fires]
+
+
+def test_columns_of_joins_by_time_are_given_by_the_other_columns(tmp_path: Path) -> None:
+    folder = changes() / "2.3.0" / "window-join"
+    before = pyspark_savepoint.open(folder / "before")
+    kept = before.window_state("13_window-join").to_arrow()["right-records"].to_pylist()
+    rows = [{"id": row["f0"], "k": row["f1"], "p": row["f0"] * 2} for window in kept for row in window or ()]
+    given = pa.Table.from_pylist(rows, pa.schema([("id", pa.int64()), ("k", pa.string()), ("p", pa.int32())]))
+    evolved = before.evolve(folder / "old.json", folder / "new.json", backfill={"p": given})
+    after = evolved.write(tmp_path / "new").window_state("13_window-join").to_arrow()["right-records"].to_pylist()
+    assert sorted(row["f2"] for window in after for row in window or ()) == sorted(row["p"] for row in rows)
+    assert rows

@@ -65,6 +65,33 @@ def test_nothing_is_written(run: Run, tmp_path: Path, more: tuple[str, ...]) -> 
     assert not (tmp_path / "new").exists()
 
 
+def test_a_dry_run_shows_what_is_not_decided(run: Run, tmp_path: Path) -> None:
+    ran = run(*words("agg-add-sum", tmp_path / "new"), "--dry-run")
+    assert ran.code == 1
+    assert "SUM(v): filled (give its values in --backfill" in ran.out
+    assert "it is not written like this: 6_group-aggregate: SUM(v) ('total') is filled" in ran.out
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_a_plan_that_was_cut(run: Run, tmp_path: Path, side: str, part: float) -> None:
+    given = {word.split("=")[0]: word for word in words("agg-reorder", tmp_path / "new")}
+    text = (Path(given[f"--{side}-plan"].partition("=")[2])).read_text("utf-8")
+    (tmp_path / "cut.json").write_text(text[: int(len(text) * part)], "utf-8")
+    given[f"--{side}-plan"] = f"--{side}-plan={tmp_path}/cut.json"
+    ran = run(*given.values())
+    assert ran.code == 2
+    assert f"--{side}-plan is not a compiled plan, or not all of one" in ran.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_node_that_is_not_there_is_said_in_words_of_the_command(run: Run, tmp_path: Path) -> None:
+    ran = run(*words("agg-reorder", tmp_path / "new"), "--node=99=6")
+    assert ran.code == 2
+    assert "--node names a node that --new-plan does not have" in ran.err
+
+
 def test_json(run: Run) -> None:
     (record,) = run(*words("agg-reorder"), "--json").records
     assert (record["verdict"], record["exit_code"], record["to_give"]) == ("transformed", 0, [])
