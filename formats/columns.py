@@ -79,6 +79,10 @@ class Origin:
     state: str | None = None
     compressed: bool = False
 
+    def of_state(self, name: str) -> Origin:
+        """Return the position, in errors that name a state."""
+        return Origin(self.path, self.base, self.operator, name, self.compressed)
+
     def facts(self, position: int | None = None) -> dict[str, Any]:
         """Return the facts for an error at a position of the buffer."""
         at = None
@@ -115,11 +119,11 @@ class Cursors:
 
     def select(self, rows: npt.NDArray[Any]) -> Cursors:
         """Return cursors of some rows (indices or a mask); call :meth:`update` to apply their new positions here."""
-        return replace(self, position=self.position[rows], end=self.end[rows])
+        return self.at(self.position[rows], self.end[rows])
 
     def at(self, position: Longs, end: Longs) -> Cursors:
         """Return cursors at other positions in the same buffer."""
-        return replace(self, position=position, end=end)
+        return Cursors(self.buffer, position, end, self.origin, self.options, self.path)
 
     def update(self, rows: npt.NDArray[Any], moved: Cursors) -> None:
         """Copy the positions of ``moved`` to the selected rows."""

@@ -18,7 +18,7 @@ Flink: ``CompositeKeySerializationUtils``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -334,7 +334,7 @@ def _split_state(
     width = constant_width(namespace)
     variable = key.length < 0 and namespace.length < 0
     start = block.key_start[rows]
-    origin = replace(block.origin, state=meta.name)
+    origin = block.origin.of_state(meta.name)
     if not is_map(meta) and width >= 0:
         key_end, user = end - width, end
         namespace_start = key_end

@@ -205,7 +205,7 @@ class StateColumn:
 
     def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
         """Return cursors over spans of the block; their errors name this state."""
-        origin = replace(block.origin, state=self.meta.name)
+        origin = block.origin.of_state(self.meta.name)
         return Cursors(block.buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
 
     def decode_spans(self, serializer: TypeSerializer, block: Block, start: Longs, end: Longs) -> pa.Array:

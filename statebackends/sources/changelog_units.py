@@ -176,7 +176,7 @@ def _whole(block: KeyedBlock, entries: Longs, meta: StateMetaInfoSnapshot) -> Un
         "key": (block.key_start[entries], block.key_end[entries]),
         "namespace": (block.namespace_start[entries], block.namespace_end[entries]),
     }
-    origin = replace(block.origin, state=meta.name)
+    origin = block.origin.of_state(meta.name)
     at = Cursors(block.buffer, block.value_start[entries].copy(), block.value_end[entries], origin)
     scope = Scope(entries, spans)
     if meta.state_type == "LIST":

@@ -10,7 +10,7 @@ order        a run that is sorted except for a few entries gives a warning, beca
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow.compute as pc
@@ -164,7 +164,7 @@ class EntryChecks:
         return int(pc.sum(pc.equal(ordered[1:], ordered[:-1])).as_py() or 0)
 
     def _cursors(self, block: KeyedBlock, meta: StateMetaInfoSnapshot, start: Longs, end: Longs) -> Cursors:
-        return Cursors(block.buffer, start.copy(), end, replace(block.origin, state=meta.name), self.options)
+        return Cursors(block.buffer, start.copy(), end, block.origin.of_state(meta.name), self.options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -457,5 +457,5 @@ def _column(
 ) -> pa.Array:
     if name in spec.raw or (name == KEY and serializer.opaque_parts()):
         return binary_column(block.buffer, *spans)
-    at = Cursors(block.buffer, spans[0].copy(), spans[1], replace(block.origin, state=name), spec.options)
+    at = Cursors(block.buffer, spans[0].copy(), spans[1], block.origin.of_state(name), spec.options)
     return decode_either(serializer, at, serializer.decode)

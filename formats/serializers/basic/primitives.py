@@ -131,6 +131,10 @@ def _snapshot(stem: str) -> str:
 BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | {
     _snapshot(stem + "Value"): (stem + "Value", kind) for stem, kind in KINDS.items()
 }
+FLINK_TYPES = {
+    snapshot: kind.flink_type + ("_VALUE" if stem.endswith("Value") else "")
+    for snapshot, (stem, kind) in BY_SNAPSHOT.items()
+}
 
 
 def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
@@ -168,8 +172,7 @@ class NumberSerializer(SimpleSerializer):
     @property
     def flink_type(self) -> str:
         """LONG, or LONG_VALUE for the ``*Value`` class, and so on."""
-        stem = BY_SNAPSHOT[self.snapshot_class][0]
-        return self.kind.flink_type + ("_VALUE" if stem.endswith("Value") else "")
+        return FLINK_TYPES[self.snapshot_class]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.kind.arrow
