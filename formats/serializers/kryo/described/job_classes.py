@@ -7,6 +7,7 @@ text; each process parses the classes that it needs once. Values of the usual cl
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -170,6 +171,10 @@ def _declared(name: str) -> JavaType:
     return parse_field_type(name.replace(".", "/")) if name[:1] == "[" else ClassType(name)
 
 
+#: The column, serializer and values of which this thread was asked for the sizes.
+_KEPT = threading.local()
+
+
 @dataclass(frozen=True)
 class DescribedKryoSerializer(KryoSerializer):
     """Serializer of a generic class that is described."""
@@ -210,18 +215,23 @@ class DescribedKryoSerializer(KryoSerializer):
         return rows.array(whole)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Return the sizes of the encoded values."""
-        return np.array([len(encoded) for encoded in self._encoded(column)], np.int64)
+        """Return the sizes of the encoded values, which are kept until they are written."""
+        values = self._written(column)
+        _KEPT.values = column, self, values
+        return np.array([len(encoded) for encoded in values], np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """Write object by object."""
         from pyspark_savepoint.formats.kernels import numbers
 
-        values = self._encoded(column)
+        kept: Any = getattr(_KEPT, "values", None)
+        _KEPT.values = None
+        is_kept = kept is not None and kept[0] is column and kept[1] is self
+        values = kept[2] if is_kept else self._written(column)
         offsets = np.concatenate([[0], np.cumsum([len(encoded) for encoded in values])]).astype(np.int64)
         numbers.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
 
-    def _encoded(self, column: pa.Array) -> list[bytes]:
+    def _written(self, column: pa.Array) -> list[bytes]:
         if self.job.kryo is None:
             raise self._refuse("written")
         if self.declared == OBJECT:

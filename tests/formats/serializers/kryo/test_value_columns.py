@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
@@ -325,3 +326,25 @@ def test_a_class_with_many_columns() -> None:
     """A null of it has a place in each of them."""
     job = JobClasses(words=f"A({', '.join(f'f{number} LONG' for number in range(2000))})")
     assert expect_same(job.described(KryoSerializer.of("A")), [b"\0"] * 200, 5)
+
+
+def test_values_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for their sizes, and again for their bytes."""
+    written = []
+
+    def count(value: KryoObject | None, form: Any) -> bytes:
+        written.append(value)
+        return write_object(value, form)
+
+    monkeypatch.setattr("pyspark_savepoint.formats.serializers.kryo.described.job_classes.write_object", count)
+    serializer = JobClasses(kryo=5).described(KryoSerializer.of("java.time.Year"))
+    for years in ([1, 2], [3, None]):
+        column = pa.array(years, pa.int32())
+        sizes = serializer.sizes(column)
+        at = Cursors.over([bytes(size) for size in sizes.tolist()], options=DecodeOptions(kryo=5))
+        at.buffer = np.zeros(len(at.buffer), np.uint8)
+        starts = at.position.copy()
+        serializer.encode(column, at)
+        at.position[:] = starts
+        assert serializer.decode(at).to_pylist() == years
+    assert len(written) == 4
