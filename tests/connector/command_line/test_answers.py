@@ -163,6 +163,7 @@ def test_the_page_has_questions_alone() -> None:
         (("which", "Flink", "release", "wrote", "this"), "ls"),
         (("give", "one", "key", "another", "value"), "put"),
         (("cron",), "verify"),
+        (("Delta", "daily"), "export"),
         (("Azure", "SAS", "token"), "ls"),
     ],
 )
