@@ -289,7 +289,7 @@ class Erasures(Edits[R, T]):
                 )
         differences = _rows(overview(older, self)) if before is not None else []
         missing = _beside(older, self, before, differences) if before is not None else ()
-        hashes = new.sought.hashes(secret), conditions_hashed(new.where, secret)
+        hashes = new.searched.hashes(secret), conditions_hashed(new.where, secret)
         sides = partial(_changed, older, self)
         conditions = {} if before is None else dict(compared(before, new, sides))
         return list(verified(report, new, before, hashes, differences, missing, conditions, accept))
@@ -298,11 +298,11 @@ class Erasures(Edits[R, T]):
         self, keys: Any, where: Mapping[str, Any], by: Mapping[str, Any], record_types: Mapping[str, str]
     ) -> Erasing:
         from pyspark_savepoint.erasure.erasing import Erasing
-        from pyspark_savepoint.erasure.sought import Sought
+        from pyspark_savepoint.erasure.sought import SearchedKeys
 
         path = self._read_path()
         conditions = {name: self._engine.worded(condition) for name, condition in where.items()}
-        sought, columns = Sought.with_expressions(self._engine, keys, by)
+        sought, columns = SearchedKeys.with_expressions(self._engine, keys, by)
         return Erasing(self._engine, self.plan, path, self.options, sought, columns, conditions, record_types)
 
     def _below(self, erasing: Erasing, below: str | PathLike[str] | None) -> str | None:
@@ -323,7 +323,7 @@ class Erasures(Edits[R, T]):
             try:
                 other = self._at(info.path, self.options)
                 one = other._erasing(None, erasing.where, erasing.by, erasing.record_types)
-                one.sought, one.may_be_gone, one.shared_files = erasing.sought, True, erasing.shared_files
+                one.searched, one.may_be_gone, one.shared_files = erasing.searched, True, erasing.shared_files
                 one.examine()
                 row |= one.held_counts()
             except SavepointError as error:

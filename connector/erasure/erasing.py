@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.erasure.elements import Elements, WithoutElements, WithoutRows
 from pyspark_savepoint.erasure.files import Searched, SharedFiles, searched_files
 from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
-from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, Sought, fitting, salted
+from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, SearchedKeys, fitting, salted
 from pyspark_savepoint.erasure.tables import (
     COUNTS,
     KEYED_TABLES,
@@ -119,7 +119,7 @@ class Erasing:
     plan: SavepointPlan
     path: str
     options: Mapping[str, str]
-    sought: Sought
+    searched: SearchedKeys
     by: By
     where: Where
     record_types: Mapping[str, str] = field(default_factory=dict)
@@ -149,22 +149,22 @@ class Erasing:
         self._prepare()
         self._expect_operators()
         conditions = self._conditions()
-        self.patterns.include(self.sought.patterns())
+        self.patterns.include(self.searched.patterns())
         for plan in self.plan.operators:
             self._keys_of(plan, conditions.get(plan.identifier.operator_id.hex))
             self._find_keys(plan)
         fits = any(one.fits or one.problem for one in self.keys.values())
-        if self.sought.columns and not fits and not self.where and not self.may_be_gone:
+        if self.searched.columns and not fits and not self.where and not self.may_be_gone:
             types = sorted({f"{one.plan.label}: {one.column_type}" for one in self.keys.values()})
             raise OptionError(
                 "no operator can have any of the keys: nothing would be removed",
                 path=self.path,
-                found=", ".join(sorted({type(value).__name__ for value in self.sought.values})),
+                found=", ".join(sorted({type(value).__name__ for value in self.searched.values})),
                 expected="; ".join(types) or "an operator with keyed state",
                 remedy="give keys of these types; by={uid: {FIELD: COLUMN}} names a field of a composite key",
             )
         search = self.search = Search(self.patterns)
-        leaves = Leaves.of(self.sought.values, search)
+        leaves = Leaves.of(self.searched.values, search)
         for plan in self.plan.operators:
             self._look(plan, leaves)
         for row in self.states:
@@ -365,7 +365,7 @@ class Erasing:
         self.keys[own] = keys
         by = self.columns.get(own)
         if not isinstance(by, Mapping):
-            keys.add_values(self.sought.column(by, plan.label))
+            keys.add_values(self.searched.column(by, plan.label))
         elif self._tables(plan):
             self._add_by_fields(plan, keys, by)
         if condition is not None:
@@ -389,7 +389,7 @@ class Erasing:
 
     def _add_by_fields(self, plan: OperatorPlan, keys: KeysOfOperator, by: Mapping[str, str]) -> None:
         """Add the keys whose fields have the values of one of the rows."""
-        columns = [self.sought.column(column, plan.label) for column in by.values()]
+        columns = [self.searched.column(column, plan.label) for column in by.values()]
         for table in self._tables(plan):
             own = plan.identifier.operator_id.hex
             for batch in batches_of(self.options, self.path, ("key",), uidHash=own, table=table)[1]:
@@ -660,7 +660,7 @@ class Erasing:
             "package": __version__,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "arguments": {
-                "keys": self.sought.hashes(salt),
+                "keys": self.searched.hashes(salt),
                 "by": {name: dict(one) if isinstance(one, Mapping) else one for name, one in self.by.items()},
                 "where": {name: salted(salt, str(condition)) for name, condition in self.where.items()},
                 "record_types": dict(self.record_types),

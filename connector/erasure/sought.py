@@ -32,13 +32,13 @@ NONE = object()
 
 
 @dataclass(frozen=True)
-class Sought:
+class SearchedKeys:
     """Keys, by the columns in which they were given."""
 
     columns: Mapping[str, Sequence[Any]] = field(repr=False)
 
     @classmethod
-    def of(cls, engine: Engine, source: object) -> Sought:
+    def of(cls, engine: Engine, source: object) -> SearchedKeys:
         """Return keys of a list, or of rows; raise OptionError for anything else, or none at all."""
         if source is None:
             return cls({})
@@ -62,7 +62,7 @@ class Sought:
     @classmethod
     def with_expressions(
         cls, engine: Engine, keys: object, by: Mapping[str, Any]
-    ) -> tuple[Sought, dict[str, str | dict[str, str]]]:
+    ) -> tuple[SearchedKeys, dict[str, str | dict[str, str]]]:
         """Return keys with a column for each expression in ``by``, and ``by`` with the names of these columns."""
         named_columns: dict[str, str | dict[str, str]] = {}
         expressions: dict[str, Any] = {}

@@ -47,7 +47,7 @@ MAX_MANIFEST = 1 << 28
 #: Most bytes of blocks that the request has which opens a table file of a store to read it.
 FIRST_BLOCKS = 1 << 22
 #: Bytes of a key that an error shows.
-SHOWN = 32
+MAX_SHOWN = 32
 #: Smallest step through a sorted run, in bytes.
 MIN_STEP = 1 << 12
 
@@ -174,7 +174,7 @@ class Database:
             low, high = info.smallest.user_key, info.largest.user_key
             family = next((one.name for one in self.families.values() if info.number in one.files), None)
             groups = f"{int.from_bytes(low[:prefix], 'big')} to {int.from_bytes(high[:prefix], 'big')}"
-            keys = f"keys {low[prefix:][:SHOWN].hex()} to {high[prefix:][:SHOWN].hex()}"
+            keys = f"keys {low[prefix:][:MAX_SHOWN].hex()} to {high[prefix:][:MAX_SHOWN].hex()}"
             found = f"table file {info.name} of column family {family!r}: key groups {groups}, {keys}"
             raise error.with_facts(state=family, found=found) from None
 

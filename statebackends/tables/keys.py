@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.conversion import kryo_k
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 #: Longest excerpt of a key in an error message, in bytes or characters.
-SHOWN = 200
+MAX_KEY = 200
 MAX_KEYS = 100_000
 #: Most (key group, key) pairs that a task seeks where the key groups of the keys are unknown; else it scans.
 MAX_PLACES = 4096
@@ -56,7 +56,7 @@ def check_key_groups(
     if wrong.any():
         row = int(wrong.argmax())
         span = at.buffer[int(at.position[row]) : int(at.end[row])]
-        key = f"the bytes {span[:SHOWN].tobytes().hex()}" if decoded is None else repr(decoded[row].as_py())[:SHOWN]
+        key = f"the bytes {span[:MAX_KEY].tobytes().hex()}" if decoded is None else repr(decoded[row].as_py())[:MAX_KEY]
         raise CorruptStateError(
             f"a key is in key group {int(key_group[row])}, but belongs to another one",
             expected=f"keys whose hash leads to key group {int(key_group[row])} of {max_parallelism}",
