@@ -391,3 +391,15 @@ def test_parts_of_a_connector_move_with_their_sink() -> None:
     assert part is not None
     assert part.old is not None
     assert (part.old.uid, part.moves, part.narrows) == ("Sink Committer: 7_writer", True, True)
+
+
+def test_rows_of_a_rank_that_are_also_taken_out_are_not_filled() -> None:
+    (field,) = evolution("2.3.0/rank-of-changes", fill="initial").needed
+    assert (field.name, field.verdict, field.source) == ("item", Verdict.BACKFILLED, None)
+    assert field.reason.endswith(
+        "as a later change of an old row would not find it, as it is found by all of its columns"
+    )
+
+
+def test_a_temporal_join_of_a_job_with_a_time_to_live() -> None:
+    assert evolution("2.3.0/temporal-ttl").verdict is Verdict.AS_IS
