@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from pyspark.sql.pandas.types import from_arrow_type
+
 from pyspark_savepoint import LocalSavepoint, Savepoint
 from pyspark_savepoint import __all__ as public_names
 from pyspark_savepoint.command_line.arguments import COMMANDS
 from pyspark_savepoint.command_line.main import DONE, FAILED, INTERRUPTED, PIPE_CLOSED
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table
+from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import DROP_CARRYOVERS, NET_CHANGES, NO_DEDUPLICATION, SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
@@ -32,6 +36,38 @@ def first_cells(page: str, heading: str) -> list[str]:
 def in_quotes(cells: list[str]) -> set[str]:
     """The names in backquotes of cells."""
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+#: Flink's types of rows of the table of types, by the first cell.
+TYPES = {
+    "CHAR, enum": ("CHAR", "ENUM<com.shop.Color>(RED, GREEN)"),
+    "`byte[]`": ("PRIMITIVE_ARRAY<BYTE>",),
+    "other arrays, lists, sets": ("PRIMITIVE_ARRAY<INT>", "OBJECT_ARRAY<LONG>", "LIST<LONG>", "SET<LONG>"),
+    "maps": ("MAP<STRING, LONG>",),
+    "BigInteger": ("BIG_INTEGER",),
+    "BigDecimal": ("BIG_DECIMAL",),
+    "Date, java.sql.Date, Timestamp, Instant": ("DATE", "SQL_DATE", "SQL_TIMESTAMP", "INSTANT"),
+    "LocalDate": ("LOCAL_DATE",),
+    "LocalDateTime": ("LOCAL_DATE_TIME",),
+    "LocalTime": ("LOCAL_TIME",),
+    "java.sql.Time": ("SQL_TIME",),
+    "tuples, Row, case classes, SQL rows": ("TUPLE<LONG, STRING>", "ROW<STRING, LONG>", "ROWDATA<id BIGINT>"),
+    "POJO, Java records": ("POJO<com.shop.Order>(id LONG)",),
+    "Either": ("EITHER<LONG, STRING>",),
+    "windows": ("TIME_WINDOW",),
+}
+
+
+def test_types_of_reads() -> None:
+    """The second cell of each row begins with the Spark type of its types."""
+    text = (ROOT / "formats/README.md").read_text("utf-8")
+    for cell, types in TYPES.items():
+        found = re.search(rf"^\| {re.escape(cell)} \| ([A-Z_]+)", text, re.MULTILINE)
+        assert found, f"formats/README.md has no row {cell}"
+        for name in types:
+            kind = parse_type(name, NEWEST_VERSION).arrow_type(DecodeOptions())
+            spark = from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString()
+            assert re.split(r"\W", spark)[0].upper() == found[1], f"{cell}: {name} is {spark}"
 
 
 def test_tables() -> None:
