@@ -120,7 +120,7 @@ def test_notes_of_java_are_left_out(shop: Path) -> None:
 
 def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
     env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [*COMMAND, "show", str(shop), "accounts", "--keys", "1039"]
+    command = [*COMMAND, "show", str(shop), "accounts", "--keys", "1039", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stderr) == (0, "")
     assert r"Mei \u7f8e" in done.stdout
