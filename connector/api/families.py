@@ -16,7 +16,6 @@ from pyspark_savepoint.engines.face import (
     engine_of,
     table_of,
     with_plan,
-    words_of,
 )
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.keywords import Names
@@ -24,7 +23,7 @@ from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.text.helpful_names import HelpfulNames, verbs_of
+from pyspark_savepoint.text.helpful_names import HelpfulNames, verbs_of, words_of
 
 #: The savepoint that has the verbs. Its changes are savepoints of the same class.
 S = TypeVar("S", bound=Face[Any, Any])

@@ -135,6 +135,11 @@ class JobRestore(Family[S, R, T]):
 
         return identifier_at(snapshot_of(self._savepoint), self._job, name, self._hasher)
 
+    def _checked(self, **settings: Any) -> RestoreCheck:
+        from pyspark_savepoint.insight.restore import check_snapshot
+
+        return check_snapshot(snapshot_of(self._savepoint), self._job, hasher=self._hasher, **settings)
+
 
 def restore_check(restore: JobRestore[Any, Any, Any], **settings: Any) -> RestoreCheck:
     """Return the verdicts of ``check_restore``, with what is assumed of the job, and what is not described.
@@ -151,6 +156,4 @@ def restore_check(restore: JobRestore[Any, Any, Any], **settings: Any) -> Restor
         restore_check(sp.job(graph), flink_version="2.3").undescribed
 
     """
-    from pyspark_savepoint.insight.restore import check_snapshot
-
-    return check_snapshot(snapshot_of(restore._savepoint), restore._job, hasher=restore._hasher, **settings)
+    return restore._checked(**settings)

@@ -213,7 +213,8 @@ def _showing(arguments: Namespace) -> AbstractContextManager[None]:
     from pyspark_savepoint.text.progress import Mode, showing
 
     endless = getattr(arguments, "follow", False) or getattr(arguments, "sql", None)
-    told, quiet, as_json = (getattr(arguments, name, False) for name in ("progress", "quiet", "json"))
+    told, quiet = getattr(arguments, "progress", False), getattr(arguments, "quiet", False)
+    as_json = getattr(arguments, "json", False)
     nowhere = quiet or endless or (as_json and not told)
     return showing(arguments.command, Mode.NOWHERE if nowhere else Mode.LINES if told else Mode.TERMINALS)
 

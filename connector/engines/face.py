@@ -203,8 +203,3 @@ def of_same_engine(savepoint: Face[R, T], other: Face[R, T]) -> Face[R, T]:
 def as_user_table(savepoint: Face[Any, T], table: pa.Table) -> T:
     """Return a small Arrow table as users of the savepoint get tables."""
     return savepoint._shown(table)
-
-
-def words_of(savepoint: Face[Any, Any]) -> Callable[[str], str]:
-    """Return the words of a face for what shared code says."""
-    return savepoint._worded

@@ -80,3 +80,8 @@ class HelpfulNames:
 def verbs_of(family: type) -> list[str]:
     """Return the names of the verbs of a class, in the order in which they are declared."""
     return [name for name in family.__dict__ if not name.startswith("_")]
+
+
+def words_of(savepoint: HelpfulNames) -> Callable[[str], str]:
+    """Return the words of a savepoint for what shared code says."""
+    return savepoint._worded

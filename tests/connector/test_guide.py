@@ -41,7 +41,9 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
     for plan in ("old.json", "new.json"):
         shutil.copy(changed / plan, tmp_path / plan)
-    pq.write_table(orders(), tmp_path / "orders.parquet")
+    (tmp_path / "tables").mkdir()
+    for folder in (tmp_path, tmp_path / "tables"):
+        pq.write_table(orders(), folder / "orders.parquet")
     classes = shutil.make_archive(str(tmp_path / "job"), "zip", corpus / "migration" / "classes")
     Path(classes).rename(tmp_path / "job.jar")
     return {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.api.copies import copy_snapshot
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
@@ -20,7 +21,7 @@ from pyspark_savepoint.statebackends.requests.request import EntriesRequest, Tab
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from pyspark_savepoint.write.copying import copy_snapshot, pin_snapshot
+from pyspark_savepoint.write.copying import pin_snapshot
 from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle.flink import Generated
 

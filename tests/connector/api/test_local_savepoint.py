@@ -230,7 +230,7 @@ def test_arguments_in_another_order_say_which_comes_first() -> None:
         savepoint.operator_state("total", "accounts")
     with pytest.raises(OptionError, match="give options by name"):
         savepoint.table("heaviest_keys", 5)  # type: ignore[arg-type]
-    with pytest.raises(StateNotFoundError, match=r"states\(\) shows what the snapshot has"):
+    with pytest.raises(StateNotFoundError, match=r"states\(\) lists what the snapshot has"):
         savepoint.operator_state("accounts", 5)  # type: ignore[arg-type]
 
 

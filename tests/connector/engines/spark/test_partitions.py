@@ -5,9 +5,9 @@ import pytest
 from pyspark_savepoint.engines.table_reads import (
     BYTES_PER_PARTITION,
     MIN_BYTES_PER_PARTITION,
-    cpus,
     default_parallelism,
 )
+from pyspark_savepoint.formats.io.local_files import cpus
 
 MANY = 32768
 
