@@ -15,7 +15,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -32,6 +32,8 @@ AHEAD_BYTES, REFILL = 64 << 20, 4
 REFILL_FILES = 2
 #: Least bytes of a request, since fewer take as long: a file with no more can be opened again without one.
 LEAST = 1 << 18
+#: Seconds for which a file that another reader opens is waited for, before it is requested once more.
+LONGEST_WAIT = 5.0
 #: The purpose of opening a file that every other purpose serves too.
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
@@ -191,7 +193,9 @@ def _after(first: Future[InputFile] | None, open_file: Callable[[], InputFile]) 
 
     def opened() -> InputFile:
         if first is not None:
-            wait([first])
+            done = threading.Event()  # also set if the other reader ends, which wait() would not notice
+            first.add_done_callback(lambda _: done.set())
+            done.wait(LONGEST_WAIT)
         return open_file()
 
     return opened

@@ -1,0 +1,47 @@
+"""Files that are opened ahead of several readers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark_savepoint.formats.io.local_files import LocalInputFile
+from pyspark_savepoint.formats.io.run_ahead import (
+    AHEAD,
+    AHEAD_FILES,
+    LONGEST_WAIT,
+    Announcement,
+    Readers,
+    announced,
+    announced_file,
+)
+from pyspark_savepoint.formats.io.snapshot_files import InputFile
+
+
+def test_a_reader_that_ends_does_not_hold_up_another_one(tmp_path: Path) -> None:
+    """The second one waits for a file that the first one would open, and that it gives up."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    may_go_on = threading.Event()
+
+    def open_file() -> InputFile:
+        return LocalInputFile(str(path), str(path))
+
+    def open_slowly() -> InputFile:
+        may_go_on.wait(30)
+        return open_file()
+
+    slow = [Announcement((number, "data"), 1, open_slowly) for number in range(AHEAD)]
+    shared, group = ("shared", "data"), Readers(2)
+    with ExitStack() as second, ExitStack() as first:
+        first.enter_context(announced([*slow, Announcement(shared, 1, open_file)], AHEAD_FILES, group))
+        second.enter_context(announced([Announcement(shared, 1, open_file)], AHEAD_FILES, group))
+        first.close()
+        begin = time.monotonic()
+        file = announced_file(shared)
+        assert file is not None
+        file.close()
+        assert time.monotonic() - begin < LONGEST_WAIT / 2
+        may_go_on.set()
