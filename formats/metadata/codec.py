@@ -39,6 +39,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
+from pyspark_savepoint.formats.flink_releases import RELEASES, releases_with_metadata
 from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_java_object, skip_java_object
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
@@ -95,10 +96,17 @@ class MetadataVersion:
 
 #: The first versions that have what version 2 does not have.
 COORDINATORS, PROPERTIES, NAMES, TYPED_CHANNELS = 3, 4, 5, 6
+#: Versions of releases that are only read.
+BEFORE_THE_TABLE = MappingProxyType({2: "1.3 to 1.10", 3: "1.11 to 1.15"})
 VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
     {
-        number: MetadataVersion(releases, number >= PROPERTIES, number >= NAMES, number >= TYPED_CHANNELS)
-        for number, releases in enumerate(("1.3 to 1.10", "1.11 to 1.15", "1.16 to 1.20", "2.0", "2.1 to 2.3"), 2)
+        number: MetadataVersion(
+            BEFORE_THE_TABLE.get(number) or releases_with_metadata(number),
+            number >= PROPERTIES,
+            number >= NAMES,
+            number >= TYPED_CHANNELS,
+        )
+        for number in range(min(BEFORE_THE_TABLE), RELEASES[-1].metadata + 1)
     }
 )
 HEADER_MAGIC_NUMBER = 0x4960672D

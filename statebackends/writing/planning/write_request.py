@@ -33,6 +33,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.flink_releases import RELEASES
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -250,8 +251,9 @@ class WriteSpec:
     )
     inferred_by: str | None = option(
         _inferred_by,
-        "with `declared`, each type names one serializer. With a release from 1.16 to 2.3, types name classes, and "
-        "their serializers are those that the type extraction of this release infers",
+        f"with `declared`, each type names one serializer. With a release from {RELEASES[0].name} to "
+        f"{RELEASES[-1].name}, types name classes, and their serializers are those that the type extraction of this "
+        "release infers",
         shown="`declared`",
     )
     serializers: GivenSerializers | None = None
