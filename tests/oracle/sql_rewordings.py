@@ -46,7 +46,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _live(kinds, seed)
     _lookups(kinds, seed)
     _without_waiting(kinds, seed)
-    _judged(kinds, seed)
+    _repeated(kinds, seed)
     return kinds.cases
 
 
@@ -737,8 +737,8 @@ def _without_waiting(kinds: Kinds, seed: int) -> None:
     add("temporal", "id rate", at)
 
 
-def _judged(kinds: Kinds, seed: int) -> None:
-    """Add changes that a judge found: rows that are there several times, operands that change places, letters."""
+def _repeated(kinds: Kinds, seed: int) -> None:
+    """Add changes of rows that are there several times, of operands that change places, and of letters."""
     kinds.script, kinds.tables = orders(seed), (ORDERS,)
     counts = "SELECT shop, COUNT(*) AS n FROM TABLE({}(TABLE orders, DESCRIPTOR(ts), {})) GROUP BY shop"
     hop = counts.format("HOP", "INTERVAL '1' MINUTE, INTERVAL '2' MINUTE")
