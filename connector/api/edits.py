@@ -867,7 +867,6 @@ class Edits(Face[R, T]):
         """
         from pyspark_savepoint.api.copies import hold
 
-        self._read_path()
         target = self._engine.located(snapshot_path(path))
         options = {**self.options, **to_options({OPTION: storage_options})}
         hold(self, reached(target, options), checkpoint_id)

@@ -93,10 +93,12 @@ class BytesAhead:
 
 
 class Readers:
-    """Readers that read side by side: each announces what it opens, and takes it."""
+    """Readers that read side by side: each announces what it opens, and has a share of the bytes that may be ahead."""
 
     def __init__(self, count: int) -> None:
         self.count = count
+        #: Bytes that all of them read ahead.
+        self.bytes = 0
 
 
 class _Queue:
@@ -122,8 +124,9 @@ class _Queue:
         """Return how many bytes may be read ahead in all, and how many more of them."""
         if self.group is None:
             return BytesAhead.limit, BytesAhead.limit - BytesAhead.total
-        limit = BytesAhead.limit // self.group.count
-        return limit, limit - self._bytes
+        others = BytesAhead.total - self.group.bytes
+        share = max(0, BytesAhead.limit - others) // self.group.count
+        return share, share - self._bytes
 
     def _top_up(self) -> None:
         limit, left = self._bytes_left()
@@ -156,6 +159,8 @@ class _Queue:
 
     def _count_bytes(self, count: int) -> None:
         self._bytes += count
+        if self.group is not None:
+            self.group.bytes += count
         BytesAhead.add(count)
 
     def take(self, announcement: Announcement) -> Future[InputFile]:

@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
 )
 
 T = TypeVar("T")
-#: Memory for entries and their spans, as a multiple of their bytes in files, before any were read.
+#: Memory for entries that are read at a time, with their spans and copies, as a multiple of their bytes in files.
 EXPANDED = 16
 #: Entries on local disk: the key alone is a part of the composite key.
 SPILLED = pa.schema([*[*KEYED_ENTRIES][:-1], pa.field("serial_at", pa.int32()), pa.field("serial_size", pa.int32())])

@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateH
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.merging.comparison import Runs
-from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat, together
+from pyspark_savepoint.statebackends.merging.entry_chunk import EXPANDED, EntryChunk, concat, together
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers, open_inputs
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
@@ -41,9 +41,6 @@ from pyspark_savepoint.statebackends.writing.operator_edit import VERSION
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId, header_of_states
 from pyspark_savepoint.statebackends.writing.state_file import expect_written
 from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
-
-#: Memory for entries read at a time, with their spans and new bytes, as a multiple of their bytes.
-EXPANDED = 16
 
 
 @redacted

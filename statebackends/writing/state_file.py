@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import Runs
 from pyspark_savepoint.statebackends.merging.entry_chunk import (
+    EXPANDED,
     Division,
     EntryChunk,
     KeyNumbers,
@@ -200,10 +201,6 @@ def expect_written(
             found=int(counts[wrong[0]]) if wrong else ", ".join(names),
             remedy="nothing was published; the disk or file system is faulty: write to another one",
         )
-
-
-#: Memory for the entries that are merged at a time, with their spans and copies, as a multiple of their bytes.
-EXPANDED = 16
 
 
 def merge_bases(

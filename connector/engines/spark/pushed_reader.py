@@ -73,7 +73,7 @@ class PushedReader(SavepointDataSourceReader):
         return self._if_possible(replace(options, keys=json.dumps(values)))
 
     def _if_possible(self, options: SavepointReadOptions) -> SavepointReadOptions:
-        """Return the wanted options, unless the table does not take them: Spark's own evaluation is right then too."""
+        """Return the options, unless the table does not take them: Spark's own evaluation is right then too."""
         try:
             table_of(options)
         except SavepointError:
