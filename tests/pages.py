@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import astuple
 from pathlib import Path
 
-from pyspark_savepoint.command_line.arguments import markdown
+from pyspark_savepoint.command_line.reference import markdown
 from pyspark_savepoint.formats.connectors.payloads.connector import Effect, Refusal
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KNOWN_CONNECTORS

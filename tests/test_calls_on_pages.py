@@ -24,7 +24,7 @@ from pyspark_savepoint.api.inspection import Inspection
 from pyspark_savepoint.api.jobs import JobRestore
 from pyspark_savepoint.api.sinks import Sinks
 from pyspark_savepoint.api.sources import Sources
-from pyspark_savepoint.command_line.arguments import parser
+from pyspark_savepoint.command_line.parsing import parser
 from pyspark_savepoint.insight.plots import Plots
 from pyspark_savepoint.options import keywords
 from tests.test_names import modules, pages

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from pyspark_savepoint import LocalSavepoint, Savepoint
 from pyspark_savepoint import __all__ as public_names
-from pyspark_savepoint.command_line.arguments import COMMANDS
+from pyspark_savepoint.command_line.commands import COMMANDS
 from pyspark_savepoint.command_line.main import DONE, FAILED, INTERRUPTED, PIPE_CLOSED
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.filesystems.storage_options import storage_options_table

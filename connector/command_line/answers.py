@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark_savepoint.command_line.arguments import COMMANDS, PROGRAM, Help
+from pyspark_savepoint.command_line.commands import COMMANDS, Help
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import PROGRAM
 
 PACKAGE = Path(__file__).parents[1]
 GUIDE = PACKAGE / "guide"

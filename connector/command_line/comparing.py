@@ -8,8 +8,10 @@ from pathlib import Path
 from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.api.schema_forms import avro_schemas, json_schema
 from pyspark_savepoint.api.schemas import differences, read_schema, schema_of, schema_text
-from pyspark_savepoint.command_line.arguments import Diff, Schema, UsageError, read_options
+from pyspark_savepoint.command_line.commands import Diff, Schema
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import version_option
 from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 from pyspark_savepoint.text.texts import numbered, replacing

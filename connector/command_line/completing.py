@@ -10,8 +10,9 @@ from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark_savepoint.command_line.arguments import PROGRAM, Completion, parser
+from pyspark_savepoint.command_line.commands import Completion
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import PROGRAM, parser
 from pyspark_savepoint.formats.errors import SavepointError
 
 DONE = 0

@@ -6,10 +6,11 @@ from typing import Any
 
 from pyspark_savepoint.api.copies import copy_snapshot, hold, planned_copies, relocate_snapshot
 from pyspark_savepoint.api.local_savepoint import open_savepoint
-from pyspark_savepoint.command_line.arguments import Cp, Pin, Relocate, read_options
+from pyspark_savepoint.command_line.commands import Cp, Pin, Relocate
 from pyspark_savepoint.command_line.edits import finished
 from pyspark_savepoint.command_line.files import located, not_written, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, absolute
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.text.texts import numbered

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
 from pyspark_savepoint.api.monitoring import is_label, metrics_of
-from pyspark_savepoint.command_line.arguments import SEVERITIES, Doctor, Metrics, Report, UsageError, read_options
+from pyspark_savepoint.command_line.commands import SEVERITIES, Doctor, Metrics, Report
 from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
 from pyspark_savepoint.text.texts import readable_size, replacing

@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
 from pyspark_savepoint.api.local_tables import LocalTable
-from pyspark_savepoint.command_line.arguments import (
-    Arguments,
+from pyspark_savepoint.command_line.commands import (
     CopyOperator,
     Cp,
     Create,
@@ -28,12 +27,13 @@ from pyspark_savepoint.command_line.arguments import (
     Rename,
     SetMaxParallelism,
     Split,
-    UsageError,
     Writes,
-    read_options,
 )
+from pyspark_savepoint.command_line.declarations import Arguments
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file

@@ -9,10 +9,12 @@ from typing import Any
 
 from pyspark_savepoint.api.erasures import erase_if_there, new_salt
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import SEVERITIES, Erase, UsageError, VerifyErasure, read_options
+from pyspark_savepoint.command_line.commands import SEVERITIES, Erase, VerifyErasure
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, text_of_file
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute

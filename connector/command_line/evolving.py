@@ -9,10 +9,12 @@ from typing import Any
 
 from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import CatchUp, Evolve, UsageError, read_options
+from pyspark_savepoint.command_line.commands import CatchUp, Evolve
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, located, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.row_files import rows_of_file
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _has_help(error: SavepointError) -> bool:
     """Return whether the page of errors helps. Of wrong arguments the error says all, and --help the rest."""
-    from pyspark_savepoint.command_line.arguments import UsageError
+    from pyspark_savepoint.command_line.parsing import UsageError
 
     return not isinstance(error, UsageError)
 
@@ -141,7 +141,7 @@ def _width() -> int | None:
 def _run(words: list[str], output: Output) -> int:
     import warnings
 
-    from pyspark_savepoint.command_line.arguments import parse, parser
+    from pyspark_savepoint.command_line.parsing import parse, parser
     from pyspark_savepoint.options.release import __version__
 
     try:
@@ -199,7 +199,7 @@ def _expect_the_path_first(arguments: Namespace) -> None:
     """Raise UsageError if the operator is a path that exists, as in ``show accounts /savepoints/savepoint-1``."""
     path, uid = getattr(arguments, "path", None), getattr(arguments, "uid", None)
     if isinstance(path, str) and isinstance(uid, str) and os.path.sep in uid and os.path.exists(uid):
-        from pyspark_savepoint.command_line.arguments import UsageError
+        from pyspark_savepoint.command_line.parsing import UsageError
 
         raise UsageError(
             "the path of the snapshot comes before the operator",
@@ -232,7 +232,7 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
     """Return the function of a command; only its own module is imported."""
     from importlib import import_module
 
-    from pyspark_savepoint.command_line.arguments import COMMANDS
+    from pyspark_savepoint.command_line.commands import COMMANDS
 
     runs = next(one.runs for one in COMMANDS if one.name == arguments.command)
     if arguments.command == "ls" and arguments.sql:

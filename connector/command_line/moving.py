@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import SetOffsets, UsageError, read_options
+from pyspark_savepoint.command_line.commands import SetOffsets
 from pyspark_savepoint.command_line.edits import opened
 from pyspark_savepoint.command_line.files import free_target, written
 from pyspark_savepoint.command_line.output import Output, Row
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import DONE
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier

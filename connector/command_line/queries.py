@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark_savepoint.command_line.arguments import Ls, read_options
+from pyspark_savepoint.command_line.commands import Ls
 from pyspark_savepoint.command_line.java_notes import without_java_notes
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import DONE, ls, table_of
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute

@@ -13,7 +13,7 @@ from warnings import catch_warnings
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_tables import LocalTable, SnapshotTable, same_table, table_at
-from pyspark_savepoint.command_line.arguments import (
+from pyspark_savepoint.command_line.commands import (
     AtPath,
     Changes,
     Export,
@@ -23,12 +23,12 @@ from pyspark_savepoint.command_line.arguments import (
     OfSnapshot,
     Show,
     Sizes,
-    UsageError,
     Verify,
-    read_options,
 )
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
-from pyspark_savepoint.command_line.arguments import Rekey, UsageError
+from pyspark_savepoint.command_line.commands import Rekey
 from pyspark_savepoint.command_line.edits import (
     arrow_type,
     finished,
@@ -17,6 +17,7 @@ from pyspark_savepoint.command_line.edits import (
     type_pair,
 )
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, rows_of_file
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.writing.new_keys import NEW, OLD

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark_savepoint.command_line.arguments import RenameClass, UsageError
+from pyspark_savepoint.command_line.commands import RenameClass
 from pyspark_savepoint.command_line.edits import Change, finished, opened
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import TIMERS, OperatorPlan
 

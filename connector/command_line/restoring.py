@@ -14,15 +14,11 @@ from xml.etree import ElementTree
 from pyspark_savepoint.api.jobs import restore_check
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, open_savepoint
 from pyspark_savepoint.api.migrations import SavepointMigration
-from pyspark_savepoint.command_line.arguments import (
-    CheckMigration,
-    CheckRestore,
-    Migrate,
-    UsageError,
-    read_options,
-)
+from pyspark_savepoint.command_line.commands import CheckMigration, CheckRestore, Migrate
 from pyspark_savepoint.command_line.files import free_target, job_at, located, not_written, written
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.redaction import printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

@@ -10,8 +10,9 @@ from pyspark_savepoint.api.retained_files import (
     uncertainty,
     unneeded_rows,
 )
-from pyspark_savepoint.command_line.arguments import Retained, read_options
+from pyspark_savepoint.command_line.commands import Retained
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import snapshot_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from pyspark_savepoint.command_line.arguments import Salvage
+from pyspark_savepoint.command_line.commands import Salvage
 from pyspark_savepoint.command_line.edits import finished, opened
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointWarning

@@ -31,8 +31,10 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint, create_savepoint, open_savepoint
-from pyspark_savepoint.command_line.arguments import UsageError, WarmUp, read_options
+from pyspark_savepoint.command_line.commands import WarmUp
 from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.command_line.parsing import UsageError
+from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io.local_files import cpus, local_directory
 from pyspark_savepoint.formats.kernels import code_folders

@@ -101,7 +101,7 @@ def worded(text: str, command: str | None) -> str:
 @cache
 def _door_of(command: str | None) -> Callable[[str], str]:
     """Return the words of a command, which depend on its arguments."""
-    from pyspark_savepoint.command_line.arguments import COMMANDS
+    from pyspark_savepoint.command_line.commands import COMMANDS
 
     taken = frozenset(
         name for one in COMMANDS if one.name == command for part in one.all_arguments for name in part.names

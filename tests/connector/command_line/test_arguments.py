@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.command_line.arguments import COMMANDS, FORMER, Argument, Command, Declared, option, positional
+from pyspark_savepoint.command_line.commands import COMMANDS
+from pyspark_savepoint.command_line.declarations import Argument, Command, Declared, option, positional
+from pyspark_savepoint.command_line.parsing import FORMER
 from tests.connector.command_line.conftest import Run
 
 #: What is declared once. Of ``--where`` and ``--flink`` commands say more than others, in the same words.

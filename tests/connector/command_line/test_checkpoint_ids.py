@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
-from pyspark_savepoint.command_line.arguments import COMMANDS
+from pyspark_savepoint.command_line.commands import COMMANDS
 from pyspark_savepoint.errors import OptionError
 from tests.connector.command_line.conftest import Run
 

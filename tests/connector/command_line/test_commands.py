@@ -17,8 +17,9 @@ from pyarrow import csv, parquet
 from pyarrow import json as arrow_json
 
 import pyspark_savepoint
-from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
+from pyspark_savepoint.command_line.commands import COMMANDS
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.command_line.reference import markdown
 from pyspark_savepoint.errors import OptionError
 from pyspark_savepoint.formats.kernels import _jit, code_folders
 from pyspark_savepoint.formats.kernels.interpretation import notice
@@ -33,7 +34,7 @@ README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
 
 
 def test_the_readme_has_every_argument() -> None:
-    """`python -c "from pyspark_savepoint.command_line.arguments import markdown; print(markdown())"` writes it."""
+    """`python -c "from pyspark_savepoint.command_line.reference import markdown; print(markdown())"` writes it."""
     before, _, rest = README.read_text().partition("<!-- commands: generated -->\n")
     written, _, _ = rest.partition("<!-- end of commands -->")
     assert before

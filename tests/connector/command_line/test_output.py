@@ -21,7 +21,7 @@ import pytest
 from pyarrow import csv as arrow_csv
 
 import pyspark_savepoint
-from pyspark_savepoint.command_line.arguments import COMMANDS
+from pyspark_savepoint.command_line.commands import COMMANDS
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.command_line.output import Form, Output, width_of
 from tests.connector.command_line.conftest import Run

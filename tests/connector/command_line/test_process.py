@@ -50,7 +50,7 @@ def test_help_version_and_completion_import_no_arrays(tmp_path: Path, line: str)
     command = [sys.executable, "-X", "importtime", *COMMAND[1:], *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     imported = {part.rpartition("|")[2].strip() for part in done.stderr.splitlines()}
-    assert "pyspark_savepoint.command_line.arguments" in imported
+    assert "pyspark_savepoint.command_line.commands" in imported
     assert not {"numpy", "pyarrow", "numba", "pyspark", "pandas"} & imported
     assert done.stdout or (tmp_path / "answer").read_text()
 

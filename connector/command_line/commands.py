@@ -1,108 +1,41 @@
-"""Arguments of every command, with the help and the examples that are shown and documented."""
+"""Every command: its arguments, its help, and the examples that are shown and documented."""
 
 from __future__ import annotations
 
-import argparse
-import re
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from inspect import get_annotations
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
+from pyspark_savepoint.command_line.declarations import Arguments, Command, option, positional
 from pyspark_savepoint.statebackends.requests.applicability import DECODED, WITH_CHANGES
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 
-PROGRAM = "pyspark-savepoint"
-ABOUT = "Look into Apache Flink savepoints and checkpoints, check, edit and copy them: without Flink, Spark and Java."
-EXIT_CODES = """exit codes:
-  0  done, and nothing was found
-  1  findings: errors in the snapshot, differences, a job that would not
-     restore it
-  2  wrong usage, or an error
-  3  check-restore: the description of the job is not sufficient to tell"""
-WIDTH = 80
 LOOK, CHECK, EDIT, COPY, TOOL = "look inside", "check", "write an edited savepoint", "copy and export", "this tool"
+COMMANDS: list[Command] = []
+A = TypeVar("A", bound=Arguments)
 
 
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a command: names, and what argparse takes."""
+def command(runs: str, group: str, *examples: str) -> Callable[[type[A]], type[A]]:
+    """Declare a command: a class with its name, what it does, and a field for each argument."""
 
-    names: tuple[str, ...]
-    settings: dict[str, Any]
+    def declared(takes: type[A]) -> type[A]:
+        COMMANDS.append(Command(runs, group, takes, examples))
+        return takes
 
-
-@dataclass(frozen=True)
-class Declared:
-    """What a field of a command says of its argument, beside its name and type."""
-
-    is_positional: bool
-    names: tuple[str, ...]
-    settings: dict[str, Any]
-
-    def bound(self, field: str, values: str) -> Argument:
-        """Return the argument of a field, whose values have a type.
-
-        >>> option("no more than these").bound("limit", "int | None")
-        Argument(names=('--limit',), settings={'help': 'no more than these', 'type': <class 'int'>})
-        """
-        settings, kind = dict(self.settings), values.removesuffix(" | None")
-        is_needed, is_list = kind == values and "default" not in settings, kind.startswith("list[")
-        if kind == "bool":
-            return Argument((*self.names, _flag(field)), settings | {"action": "store_true"})
-        if "int" in kind:
-            settings["type"] = int
-        if self.is_positional:
-            settings |= {"nargs": "+"} if is_list else {} if is_needed else {"nargs": "?"}
-            return Argument((field,), settings)
-        if kind.startswith("list[list[") or (is_list and not is_needed):
-            settings["nargs"] = "+"
-        if is_list and is_needed:
-            settings |= {"action": "append", "default": []}
-        elif is_needed:
-            settings["required"] = True
-        return Argument((*self.names, _flag(field)), settings)
-
-
-def _flag(field: str) -> str:
-    return f"--{field.replace('_', '-')}"
-
-
-def option(help: str, *, short: str | None = None, **settings: Any) -> Any:  # noqa: A002
-    """Declare an option. The field has its name, and the type of its values.
-
-    ``bool`` is a flag, ``list[str]`` may be repeated, ``list[str] | None`` takes several values. An option whose type
-    has no None, and which has no default, must be given.
-    """
-    return Declared(False, () if short is None else (short,), {"help": help, **settings})
-
-
-def positional(help: str, **settings: Any) -> Any:  # noqa: A002
-    """Declare an argument without a name on the command line: ``str | None`` may be left out, ``list[str]`` is some."""
-    return Declared(True, (), {"help": help, **settings})
+    return declared
 
 
 UID = positional("the operator: its uid or its uid hash, 32 hex digits (default: all)")
 JSON = option("print one JSON object per line")
 
 
-class Arguments:
-    """Arguments of every command: a field for each, whose type is that of its values."""
-
-    debug: bool = option("show the traceback of an error")
-
-
-class Runs(Arguments):
+class Runs(Arguments, shared=True):
     """Of commands that may take some time."""
 
     progress: bool = option("show progress even if standard error is not a terminal")
     quiet: bool = option("show neither progress nor a note when code is compiled")
 
 
-class Stored(Runs):
+class Stored(Runs, shared=True):
     """Of commands whose paths may be in an object store."""
 
     storage_option: list[str] = option(
@@ -110,13 +43,13 @@ class Stored(Runs):
     )
 
 
-class Opens(Stored):
+class Opens(Stored, shared=True):
     """Of commands that open files which a snapshot names."""
 
     allow_outside: bool = option("open files that the snapshot names outside its own folder")
 
 
-class AtPath(Stored):
+class AtPath(Stored, first=True):
     """Of commands whose path is a snapshot, or a folder of several."""
 
     path: str = positional(
@@ -138,25 +71,25 @@ class OfSnapshot(OfVersion, Opens):
     """Of commands that take one snapshot, and open its files."""
 
 
-class WithTarget(Stored):
+class WithTarget(Stored, first=True):
     """Of commands that write to a new folder."""
 
     target: str = positional("the folder of the new savepoint, which must not exist yet", metavar="new")
 
 
-class OldAndNew(OfSnapshot, WithTarget):
+class OldAndNew(OfSnapshot, WithTarget, first=True):
     """Of commands that write a new savepoint of a snapshot."""
 
     path: str = positional("the snapshot", metavar="old")
 
 
-class Record(Arguments):
+class Record(Arguments, shared=True):
     """Of commands that print text, or a record."""
 
     json: bool = JSON
 
 
-class Table(Arguments):
+class Table(Arguments, shared=True):
     """Of commands that print a table."""
 
     json: bool = JSON
@@ -164,12 +97,6 @@ class Table(Arguments):
     safe_csv: bool = option("print CSV with texts that a spreadsheet cannot take for formulas")
     wide: bool = option("do not cut columns to the width of the terminal")
 
-
-A = TypeVar("A", bound=Arguments)
-#: Whose arguments come before those of the command itself.
-FIRST = (OldAndNew, AtPath, WithTarget)
-#: What the reference does not list for each command.
-FOR_ALL = (Arguments, Runs, Stored, Opens, Record, Table)
 
 CHECKPOINT_ID = option(
     "the checkpoint id of the new savepoint, from which the job counts on (default: as before)", metavar="N"
@@ -284,78 +211,6 @@ class Migrates(Arguments):
     parallelism: int | None = option(
         "how many processes read and write (default: as many as processors, after some seconds)", metavar="N"
     )
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command: the module and function of this folder that run it, its group, what it takes, and examples."""
-
-    runs: str
-    group: str
-    takes: type[Arguments]
-    examples: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """Its name, which is that of its class: ``set-offsets`` of ``SetOffsets``."""
-        return re.sub("(?<!^)([A-Z])", r"-\1", self.takes.__name__).lower()
-
-    @property
-    def about(self) -> str:
-        """What it does."""
-        text = self._paragraphs[0]
-        return text[0].lower() + text[1:].removesuffix(".")
-
-    @property
-    def more(self) -> str:
-        """What else one should know."""
-        return " ".join(self._paragraphs[1:])
-
-    @property
-    def _paragraphs(self) -> list[str]:
-        return [" ".join(part.split()) for part in (self.takes.__doc__ or "").split("\n\n")]
-
-    @property
-    def arguments(self) -> tuple[Argument, ...]:
-        """Its own arguments."""
-        return _declared(one for one in self.takes.__mro__ if one not in FOR_ALL)
-
-    @property
-    def all_arguments(self) -> tuple[Argument, ...]:
-        """Its arguments and those that every command has."""
-        return _declared(self.takes.__mro__)
-
-
-def _declared(classes: Iterable[type]) -> tuple[Argument, ...]:
-    """Return the arguments that classes declare, each once: an inherited snapshot and new folder before all others."""
-    declared: dict[str, tuple[type, Argument]] = {}
-    for one in classes:
-        types = get_annotations(one)
-        for field, value in one.__dict__.items():
-            if isinstance(value, Declared) and field not in declared:
-                declared[field] = one, value.bound(field, types[field])
-    return tuple(argument for _, argument in sorted(declared.values(), key=lambda each: each[0] not in FIRST))
-
-
-class Top:
-    """Arguments without a command."""
-
-    version: bool = option("show the version")
-    help: bool = option("show this help message")
-
-
-TOP = _declared((Top,))
-COMMANDS: list[Command] = []
-
-
-def command(runs: str, group: str, *examples: str) -> Callable[[type[A]], type[A]]:
-    """Declare a command: a class with its name, what it does, and a field for each argument."""
-
-    def declared(takes: type[A]) -> type[A]:
-        COMMANDS.append(Command(runs, group, takes, examples))
-        return takes
-
-    return declared
 
 
 @command(
@@ -1180,212 +1035,3 @@ class Completion(Arguments):
     """Print a script with which a shell completes commands, options, operators, states and tables."""
 
     shell: str = positional("bash, zsh, fish", choices=("bash", "zsh", "fish"))
-
-
-#: What options were called before, by command where it matters.
-FORMER = {
-    "--keys-from": "--keys-file",
-    "--output": "--file",
-    "--from": "--start",
-    "changes --to": "--end",
-    "export --to": "--format",
-    "schema --to": "--format",
-    "set-offsets --to": "--reset",
-    "warm-up --to": "--file",
-}
-
-
-class UsageError(OptionError):
-    """The arguments are wrong."""
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Parser whose errors are raised, as one message."""
-
-    def error(self, message: str) -> NoReturn:
-        message = re.sub(r"argument (\S+): invalid int value: ('.*')", r"\1 is \2, expected a whole number", message)
-        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
-        close = nearest(choice[1], re.findall(r"[\w-]+", choice[2])) if choice else []
-        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-        raise UsageError(message, remedy=f"{hint}{self.prog} --help")
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    listed = "\n\n".join(f"{group}:\n{_listed(group)}" for group in (LOOK, CHECK, EDIT, COPY, TOOL))
-    examples = "\n".join(_example(command.examples[0]) for command in COMMANDS[:3])
-    top = CommandParser(
-        PROGRAM,
-        usage=f"{PROGRAM} COMMAND ...",
-        description=f"{_wrapped(ABOUT)}\n\ncommands:\n\n{listed}",
-        epilog=f"examples:\n{examples}\n\n{EXIT_CODES}\n\n{PROGRAM} COMMAND --help shows the arguments of a command.",
-        formatter_class=_formatter,
-        allow_abbrev=False,
-    )
-    top.add_argument(*TOP[0].names, **TOP[0].settings)
-    commands = top.add_subparsers(dest="command", parser_class=CommandParser, help=argparse.SUPPRESS)
-    for command in COMMANDS:
-        examples = "\n".join(map(_example, command.examples))
-        more = f"\n\n{_wrapped(command.more)}" if command.more else ""
-        one = commands.add_parser(
-            command.name,
-            prog=f"{PROGRAM} {command.name}",
-            description=_wrapped(f"{command.about[0].upper()}{command.about[1:]}.") + more,
-            epilog=f"examples:\n{examples}",
-            formatter_class=_formatter,
-            allow_abbrev=False,
-        )
-        for known in command.all_arguments:
-            one.add_argument(*known.names, **known.settings)
-    return top
-
-
-def _listed(group: str) -> str:
-    """Return the commands of a group, a line or two for each."""
-    names = max(len(command.name) for command in COMMANDS)
-    return "\n".join(
-        _wrapped(command.about, f"  {command.name:<{names}}  ", " " * (names + 4))
-        for command in COMMANDS
-        if command.group == group
-    )
-
-
-def _example(text: str) -> str:
-    """Return a command line as a shell takes it, in lines that fit."""
-    lines = [f"  {PROGRAM}"]
-    for word in re.findall(r"""(?:"[^"]*"|'[^']*'|\S)+""", text):
-        if len(lines[-1]) + len(word) + 3 > WIDTH:
-            lines.append("    ")
-        lines[-1] += f" {word}"
-    return " \\\n".join(lines)
-
-
-def _wrapped(text: str, first: str = "", others: str = "") -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
-
-
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=28, width=WIDTH)
-
-
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse arguments; a path without a command is listed. Raise UsageError, which names the nearest command."""
-    words = list(argv)
-    first = words[0] if words else ""
-    names = [command.name for command in COMMANDS]
-    if first and not first.startswith("-") and first not in names:
-        if not re.search(r"[/\\:.~]", first):
-            raise UsageError(
-                f"there is no command {first!r}",
-                remedy=f"{did_you_mean(first, names)} ({PROGRAM} --help lists them)"
-                if nearest(first, names)
-                else f"{PROGRAM} help {first.replace('-', ' ')} looks for an answer",
-            )
-        words.insert(0, "ls")
-    if first in ("--json", "--csv", "--safe-csv", "--wide", "--progress", "--quiet", "--debug"):
-        raise UsageError(f"{first} must come after the command", remedy=f"{PROGRAM} ls PATH {first}")
-    for csv in ("--csv", "--safe-csv"):
-        if "--json" in words and csv in words:
-            raise UsageError(f"--json and {csv} exclude each other", remedy="give one of them")
-    if "--quiet" in words and "--progress" in words:
-        raise UsageError("--progress and --quiet exclude each other", remedy="give one of them")
-    arguments, unknown = parser().parse_known_args(words)
-    if unknown:
-        listed = next((one.all_arguments for one in COMMANDS if one.name == arguments.command), TOP)
-        options = [name for known in listed for name in known.names if name.startswith("--")]
-        name = unknown[0].partition("=")[0]
-        now = FORMER.get(f"{arguments.command} {name}", FORMER.get(name))
-        close = [now] if now in options else _similar(name, options)
-        hint = f"did you mean {' or '.join(map(repr, close))}? " if close else _of_others(unknown[0])
-        raise UsageError(
-            f"unrecognized arguments: {' '.join(unknown)}",
-            remedy=f"{hint}{PROGRAM} {arguments.command or ''}".rstrip() + " --help",
-        )
-    return arguments
-
-
-def _of_others(word: str) -> str:
-    """Return which commands have an option that the given one does not have."""
-    name = word.partition("=")[0]
-    having = [one.name for one in COMMANDS if name in {each for known in one.arguments for each in known.names}]
-    return f"{name} is an option of {', '.join(having)}; " if having and name.startswith("-") else ""
-
-
-def _similar(misspelt: str, options: list[str]) -> list[str]:
-    """Return options that may be meant. Dashes are like dashes: ``--fast`` is not like ``--as-of``.
-
-    >>> _similar("--limt", ["--limit", "--list"]), _similar("--fast", ["--as-of", "--csv"])
-    (['--limit'], [])
-    """
-    word = misspelt.lstrip("-")
-    if word == misspelt or len(word) < 3:
-        return []
-    close = nearest(word, [name.lstrip("-") for name in options])
-    alike = {name: SequenceMatcher(None, word, name).ratio() for name in close}
-    enough = max(0.7, max(alike.values(), default=0) - 0.1)
-    return [f"--{name}" for name, ratio in alike.items() if ratio >= enough]
-
-
-def markdown() -> str:
-    """Return the reference of all commands, for the README."""
-    return "\n".join(line for command in COMMANDS for line in _section(command))
-
-
-def _section(command: Command) -> Iterator[str]:
-    positional = [_placeholder(known) for known in command.arguments if not known.names[0].startswith("-")]
-    yield f"### `{' '.join([PROGRAM, command.name, *positional])}`\n"
-    yield f"{command.about[0].upper()}{command.about[1:]}." + (f" {command.more}" if command.more else "")
-    yield "\n| argument | meaning |\n| --- | --- |"
-    for known in command.arguments:
-        yield f"| `{_usage(known)}` | {known.settings['help']} |".replace("a|b", "a or b")
-    yield "\n```bash"
-    yield from (f"{PROGRAM} {example}" for example in command.examples)
-    yield "```\n"
-
-
-def _placeholder(argument: Argument) -> str:
-    name = str(argument.settings.get("metavar", argument.names[0])).upper()
-    nargs = argument.settings.get("nargs")
-    return f"[{name}]" if nargs == "?" else f"{name}..." if nargs == "+" else name
-
-
-def _usage(argument: Argument) -> str:
-    names = ", ".join(argument.names)
-    if not names.startswith("-"):
-        return str(argument.settings.get("metavar", names))
-    value = argument.settings.get("metavar")
-    value = " ".join(value) + " ..." if isinstance(value, tuple) else value
-    value = value or ", ".join(argument.settings.get("choices", ()))
-    takes = value or ("" if "action" in argument.settings else names.lstrip("-").upper())
-    return f"{names} {takes}".strip()
-
-
-#: Options that commands set from their arguments.
-OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
-
-
-def read_options(arguments: Arguments) -> dict[str, Any]:
-    """Return the options of the data source for reads that the arguments give."""
-    given = getattr(arguments, "option", ())
-    file = "; --file names the file" if hasattr(arguments, "file") else ""
-    options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
-    for name in options:
-        if name.replace("_", "").casefold() in OWN_OPTIONS:
-            raise UsageError(
-                f"--option does not take {name}: an argument of the command says it", remedy="leave it out"
-            )
-    stores = dict(
-        _pair(text, "--storage-option", "region=eu-west-1") for text in getattr(arguments, "storage_option", ())
-    )
-    if stores:
-        options["storageOptions"] = stores
-    if getattr(arguments, "allow_outside", False):
-        options["allowOutside"] = True
-    return options
-
-
-def _pair(text: str, of: str, example: str) -> tuple[str, str]:
-    name, mark, value = text.partition("=")
-    if not mark or not name:
-        raise UsageError(f"{of} takes NAME=VALUE", found=repr(text), remedy=f"such as {example}")
-    return name, value

@@ -1,0 +1,38 @@
+"""Options of reads that commands pass on: ``--option``, ``--storage-option``, ``--allow-outside``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_savepoint.command_line.declarations import Arguments
+from pyspark_savepoint.command_line.parsing import UsageError
+
+#: Options that commands set from their arguments.
+OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
+
+
+def read_options(arguments: Arguments) -> dict[str, Any]:
+    """Return the options of the data source for reads that the arguments give."""
+    given = getattr(arguments, "option", ())
+    file = "; --file names the file" if hasattr(arguments, "file") else ""
+    options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
+    for name in options:
+        if name.replace("_", "").casefold() in OWN_OPTIONS:
+            raise UsageError(
+                f"--option does not take {name}: an argument of the command says it", remedy="leave it out"
+            )
+    stores = dict(
+        _pair(text, "--storage-option", "region=eu-west-1") for text in getattr(arguments, "storage_option", ())
+    )
+    if stores:
+        options["storageOptions"] = stores
+    if getattr(arguments, "allow_outside", False):
+        options["allowOutside"] = True
+    return options
+
+
+def _pair(text: str, of: str, example: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise UsageError(f"{of} takes NAME=VALUE", found=repr(text), remedy=f"such as {example}")
+    return name, value
