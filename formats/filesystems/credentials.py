@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyspark_savepoint.formats.errors import AccessDeniedError
 from pyspark_savepoint.formats.filesystems.storage_options import IN_ENVIRONMENT
@@ -29,6 +30,8 @@ SOURCES = ("role_arn", "sso_session", "sso_start_url", "credential_process", "cr
 CONTAINER_URI, CONTAINER_TOKEN = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 #: Where machines of all three clouds have their metadata, and seconds until it must accept a connection.
 METADATA_HOST, METADATA_TIMEOUT = "169.254.169.254", 2.0
+#: Where AWS has the credentials of a container whose environment names no host.
+CONTAINER_HOST = "169.254.170.2"
 MAX_ANSWER = 1 << 20
 
 
@@ -114,6 +117,13 @@ def s3_credentials() -> Any:
     if not os.environ.get("AWS_METADATA_ENDPOINT"):
         expect_instance("s3")
     return None
+
+
+def s3_credential_hosts(region: str) -> tuple[str, ...]:
+    """Return the hosts that the client itself asks for S3's credentials: the metadata services, and AWS's STS."""
+    named = (os.environ.get(name, "") for name in ("AWS_METADATA_ENDPOINT", CONTAINER_URI, "AWS_ENDPOINT_URL_STS"))
+    hosts = (urlsplit(uri).netloc.rpartition("@")[2] for uri in named)
+    return METADATA_HOST, CONTAINER_HOST, f"sts.{region}.amazonaws.com", *filter(None, hosts)
 
 
 def expect_instance(scheme: str) -> None:

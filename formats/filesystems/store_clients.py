@@ -11,7 +11,12 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from pyspark_savepoint.formats.filesystems.credentials import azure_identity, expect_google, s3_credentials
+from pyspark_savepoint.formats.filesystems.credentials import (
+    azure_identity,
+    expect_google,
+    s3_credential_hosts,
+    s3_credentials,
+)
 from pyspark_savepoint.formats.filesystems.remote import (
     CONNECT_TIMEOUT,
     REQUEST_TIMEOUT,
@@ -102,6 +107,7 @@ def _s3(target: StoreTarget) -> Client:
     credentials = None if options.anonymous else s3_credentials()
     region = region_of(bucket, options)
     scheme, host = scheme or "https", host or f"s3.{region}.amazonaws.com"
+    hosts = () if options.anonymous or credentials is not None else s3_credential_hosts(region)
     endpoint = f"{scheme}://{bucket}.{host}" if options.virtual_hosted else f"{scheme}://{host}"
     return Client(
         "s3",
@@ -120,12 +126,12 @@ def _s3(target: StoreTarget) -> Client:
         options.request_timeout or REQUEST_TIMEOUT,
         options.max_attempts,
         options.retry_limit or RETRY_LIMIT,
-        {"allow_http": scheme == "http", **_staying_at(host), **_certificates(options.ca_file)},
+        {"allow_http": scheme == "http", **_staying_at(host, *hosts), **_certificates(options.ca_file)},
     )
 
 
-def _staying_at(host: str) -> dict[str, str]:
-    """Return the client's options that let it send requests to this host, and those below it, alone.
+def _staying_at(*hosts: str) -> dict[str, str]:
+    """Return the client's options that let it send requests to these hosts, and those below them, alone.
 
     The client follows redirects, with all headers but ``Authorization`` (S3's session token is in another one), and has
     no option against it. So it gets a proxy that is nowhere, for all other hosts. Where the environment names a proxy,
@@ -133,8 +139,8 @@ def _staying_at(host: str) -> dict[str, str]:
     """
     if PROXIES & {name.lower() for name, value in os.environ.items() if value}:
         return {}
-    name = re.sub(r":[0-9]+$", "", host).strip("[]")
-    return {"proxy_url": f"http://{NOWHERE}", "proxy_excludes": name}
+    names = [re.sub(r":[0-9]+$", "", host).strip("[]") for host in hosts]
+    return {"proxy_url": f"http://{NOWHERE}", "proxy_excludes": ",".join(names)}
 
 
 def _certificates(path: str | None) -> dict[str, str]:

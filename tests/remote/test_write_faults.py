@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.benchmarks.data import write_savepoint
@@ -217,17 +222,40 @@ def test_a_right_that_is_missing_is_one_error(
 
 
 class Metadata(ThreadingHTTPServer):
-    """The endpoint of a container, and that of an instance: the keys that are valid now."""
+    """The endpoint of a container, that of an instance, and that of STS: the keys that are valid now."""
 
     key = "first"
     token: str | None = None
+    scheme = "http"
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Metadata)
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
+        """Its address, whose host is another one than that of the store, as in a cloud."""
+        return f"{self.scheme}://localhost:{self.server_port}"
+
+    def secure(self, folder: Path) -> Path:
+        """Speak TLS from now on; return the file of the authority."""
+        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+        certificate = (
+            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        pem, kept = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        authority, secret = folder / "authority.pem", folder / "key.pem"
+        authority.write_bytes(certificate.public_bytes(pem))
+        secret.write_bytes(key.private_bytes(pem, kept, serialization.NoEncryption()))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(authority, secret)
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.scheme = "https"
+        return authority
 
 
 class _Metadata(BaseHTTPRequestHandler):
@@ -245,9 +273,26 @@ class _Metadata(BaseHTTPRequestHandler):
         elif self.path.rstrip("/").endswith("security-credentials"):
             self._say("role")
         else:
-            until = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+            until = self._until()
             keys = {"AccessKeyId": self.server.key, "SecretAccessKey": "s", "Token": "t", "Expiration": until}
             self._say(json.dumps({"Code": "Success", "Type": "AWS-HMAC", "LastUpdated": until, **keys}))
+
+    def do_POST(self) -> None:
+        asked = parse_qs(self.path.partition("?")[2] or self.rfile.read(int(self.headers["content-length"])).decode())
+        if asked["Action"] != ["AssumeRoleWithWebIdentity"] or asked["WebIdentityToken"] != [self.server.token]:
+            self.send_error(403)
+            return
+        keys = {"AccessKeyId": self.server.key, "SecretAccessKey": "s", "SessionToken": "t"}
+        keys["Expiration"] = self._until()
+        fields = "".join(f"<{name}>{text}</{name}>" for name, text in keys.items())
+        answer = (
+            f"<AssumeRoleWithWebIdentityResult><Credentials>{fields}</Credentials></AssumeRoleWithWebIdentityResult>"
+        )
+        self._say(f"<AssumeRoleWithWebIdentityResponse>{answer}</AssumeRoleWithWebIdentityResponse>")
+
+    @staticmethod
+    def _until() -> str:
+        return (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _say(self, text: str) -> None:
         self.send_response(200)
@@ -264,7 +309,15 @@ def service() -> Iterator[Metadata]:
         server.shutdown()
 
 
-WAYS = ("environment", "profile", "container", "container with a token", "container with a token file", "instance")
+WAYS = (
+    "environment",
+    "profile",
+    "container",
+    "container with a token",
+    "container with a token file",
+    "instance",
+    "web identity",
+)
 
 
 @pytest.mark.parametrize("number", [2, 5, 8, 11, 13])
@@ -291,6 +344,13 @@ def test_keys_are_replaced_while_a_write_runs(
         (tmp_path / "keys").write_text(profile.format("first"))
     elif way == "instance":
         monkeypatch.setenv("AWS_METADATA_ENDPOINT", service.uri)
+    elif way == "web identity":
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(service.secure(tmp_path)))
+        service.token = "secret"
+        (tmp_path / "token").write_text("secret")
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/flink")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", service.uri)
     else:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{service.uri}/keys")
         if way == "container with a token":
