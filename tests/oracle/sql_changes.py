@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from tests.oracle.flink import BACKENDS, PATIENCE, FlinkError, command_line
 
 #: How many changes are played before the savepoint, and in all.
 BEFORE, ALL = 40, 64
+#: Seconds that a job has. The JVM itself gives up after 90 without progress, which a busy machine makes longer.
+TIME_LIMIT = 300.0
 RECORDED = Path("build", "data", "sql-changes")
 Script = Sequence[tuple[str, str, Mapping[str, Any]]]
 
@@ -303,19 +306,35 @@ class Jobs:
         self.version, self.backend = version, backend
         arguments = [f"--out={folder.resolve()}", "--parallelism=2"]
         arguments += [f"--conf={name}={value}" for name, value in {**BACKENDS[backend], **PATIENCE}.items()]
-        command = command_line(version, "oracle.SqlChanges", arguments, sql=True)
+        self._command = command_line(version, "oracle.SqlChanges", arguments, sql=True)
         self._log = (folder / "log").open("w+b")
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, encoding="utf-8"
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, encoding="utf-8"
         )
 
-    def run(self, **job: Any) -> dict[str, Any]:
-        """Run a job; the answer has the rows that arrived, or the error."""
+    def run(self, *, limit: float = TIME_LIMIT, **job: Any) -> dict[str, Any]:
+        """Run a job; the answer has the rows that arrived, or the error.
+
+        A JVM that gives none within ``limit`` seconds is ended: the error has what its threads did then, and the next
+        job gets another JVM.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job, default=str) + "\n")
         self._process.stdin.flush()
+        late: list[str] = []
+        timer = threading.Timer(limit, lambda: late.append(threads_of(self._process)))
+        timer.start()
         line = self._process.stdout.readline()
+        timer.cancel()
+        timer.join()
+        if late:
+            self._process.communicate()
+            self._process = self._start()
+            return {"error": [late[0], f"no answer in {limit:g} seconds"]}
         if not line:
             self._log.seek(0)
             raise FlinkError(f"Flink {self.version} ended: {self._log.read()[-2000:].decode(errors='replace')}")
@@ -343,6 +362,13 @@ def jobs(version: str, folder: Path, backend: str = "hashmap") -> Iterator[Jobs]
         yield running
     finally:
         running.close()
+
+
+def threads_of(process: subprocess.Popen[str]) -> str:
+    """End a JVM, and return what its threads did."""
+    dump = subprocess.run(["jstack", str(process.pid)], capture_output=True, encoding="utf-8", check=False)
+    process.kill()
+    return dump.stdout or dump.stderr
 
 
 def record(flink: Jobs, case: Case, folder: Path) -> None:

@@ -63,3 +63,15 @@ def test_evolved_savepoint_goes_on_as_the_new_query(flink: Jobs, name: str, tmp_
     found = emitted_after(flink, folder, tmp_path / "evolved")
     assert not isinstance(found, str), found
     assert Counter(found) == expected_after(folder)
+
+
+def test_every_job_gets_an_answer(flink: Jobs, tmp_path: Path) -> None:
+    count = CASES["sum-added"].old
+    hinted = {**count.job, "inserts": [f"INSERT INTO sink {count.text.replace('SELECT', 'SELECT /*+ NO_HINT(a) */')}"]}
+    assert "should be registered" in flink.run(**hinted, plan=tmp_path / "hinted.json")["error"][-1]
+
+    job = {**count.job, "plan": tmp_path / "plan.json", "script": CASES["sum-added"].script, "until": 4}
+    threads, told = flink.run(**job, limit=0.01)["error"]
+    assert "oracle.SqlChanges.main" in threads
+    assert told == "no answer in 0.01 seconds"
+    assert len(flink.done(**job)["before"]) == 5

@@ -64,7 +64,8 @@ public final class SqlChanges {
             Map<String, Object> answer = new HashMap<>();
             try {
                 run(configuration, Json.MAPPER.readTree(line), options.out().resolve("tmp"), answer);
-            } catch (Exception failed) {
+            } catch (Exception | Error failed) {
+                // The planner asserts. Without an answer, nobody would know that this thread has ended.
                 answer.put("error", causes(failed));
             }
             answers.println(Json.MAPPER.writeValueAsString(answer));
