@@ -32,11 +32,10 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OperatorChange,
     StateChange,
 )
-from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import VOID_NAMESPACE
 from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 #: Layouts of views, whose rows are found by the key alone: a key has several.

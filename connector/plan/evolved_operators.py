@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,7 +41,6 @@ from pyspark_savepoint.statebackends.evolution.expected_rows import WATERMARK
 from pyspark_savepoint.statebackends.evolution.histories import Slices
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     EXACT,
-    VOID_NAMESPACE,
     StateColumns,
     descriptor_of,
     key_serializer_of,
@@ -60,7 +61,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed, UniqueRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
-from pyspark_savepoint.statebackends.evolution.shapes import Layout
+from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Layout
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -71,6 +72,7 @@ from pyspark_savepoint.statebackends.rows.descriptors import (
     StateKind,
     timer_states,
 )
+from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
@@ -338,17 +340,48 @@ class RekeyedTimers:
 
 @dataclass(frozen=True)
 class UnderStateWindows:
-    """Function of batches: the windows of sessions to those under which Flink keeps their state."""
+    """Function of batches: the windows of sessions to those under which Flink keeps their state.
+
+    Views of a session, such as sets of DISTINCT values, have that window already: in a row of their own, if the session
+    has another one. Both rows become one. All rows of a key come one after the other.
+    """
 
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with their state windows; sets of values have no other window already."""
+        """Yield the rows with their state windows."""
+        held = no_rows(self.schema)
         for batch in batches:
-            stored = batch.column(STATE_WINDOW)
-            window = pc.if_else(stored.is_valid(), stored, batch.column(WINDOW_COLUMN))
-            columns = [window if one.name == WINDOW_COLUMN else batch.column(one.name) for one in self.schema]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            rows = pa.concat_batches([held, self._renamed(batch)])
+            last = int(np.flatnonzero(_begins(rows.column(KEY)))[-1]) if len(rows) else 0
+            yield self._joined(rows.slice(0, last))
+            held = rows.slice(last)
+        yield self._joined(held)
+
+    def _renamed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        stored = batch.column(STATE_WINDOW)
+        window = pc.if_else(stored.is_valid(), stored, batch.column(WINDOW_COLUMN))
+        columns = [window if one.name == WINDOW_COLUMN else batch.column(one.name) for one in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _joined(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row for each key and window, with what any of its rows has."""
+        numbers = group_numbers([rows.column(KEY), rows.column(WINDOW_COLUMN)], len(rows))
+        firsts = np.unique(numbers, return_index=True)[1]
+        if len(firsts) == len(rows):
+            return rows
+        columns = []
+        for column in rows.columns:
+            there = np.flatnonzero(np.asarray(column.is_valid()))
+            place = np.full(len(firsts), -1)
+            place[numbers[there]] = there
+            columns.append(column.take(pa.array(place, mask=place < 0)).take(pa.array(np.argsort(firsts))))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _begins(keys: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return whether each row has another key than the one before it."""
+    return np.asarray(np.diff(group_numbers([keys], len(keys)), prepend=-1) != 0)
 
 
 def _plain(field: pa.Field) -> pa.Field:

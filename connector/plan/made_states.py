@@ -22,7 +22,6 @@ from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, St
 from pyspark_savepoint.statebackends.evolution.histories import Slices
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import (
     EXACT,
-    VOID_NAMESPACE,
     StateColumns,
     descriptor_of,
     key_serializer_of,
@@ -38,6 +37,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
     milliseconds,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import DistinctRows, MergedRows
+from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,

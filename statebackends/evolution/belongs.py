@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType
@@ -22,6 +23,13 @@ WITH_EXPLAIN = "if the job ran without a plan, also give the text of EXPLAIN JSO
 OVER, CLEANUP = "over-aggregate", "OverCleanupTime"
 #: The same of a temporal join: its own states have no time to live.
 VERSIONED, VERSIONED_CLEANUP = "temporal-join", "cleanup-timestamp"
+#: What windows of GROUP BY keep that emit results early, or late rows: a setting of the job that no plan has.
+GROUP_WINDOWS, EARLY = "group-window-aggregate", ("previous-aggs", "processingTime-", "eventTime-")
+EMITS = (
+    "the windows of {uid} emit early or late results, which no plan says: the new job needs the same settings of "
+    "table.exec.emit"
+)
+CHANGED_EARLY = "its windows have emitted early or late results, and what these become is not known"
 FORST = (
     "this is a savepoint of ForSt, and changed state is written in the canonical format, which ForSt does not restore: "
     "write it portable, and run the new job on RocksDB or hashmap"
@@ -70,6 +78,27 @@ def notes_of_forst(savepoint: Snapshot, changes: Sequence[OperatorChange]) -> It
         if any(meta.kind is BackendStateType.KEY_VALUE_V2 for meta in metas):
             yield FORST
             return
+
+
+def with_early_results(
+    changes: Sequence[OperatorChange], savepoint: Snapshot
+) -> tuple[list[OperatorChange], tuple[str, ...]]:
+    """Return changes, refused where windows have emitted early results and change, and sentences about these."""
+    early = {
+        one.ids.generated
+        for one in from_snapshot(savepoint).operators
+        if any(name.startswith(EARLY) for name in one.keyed_states or {})
+    }
+    found, notes = [], []
+    for change in changes:
+        old = change.old
+        if old is not None and old.transformation == GROUP_WINDOWS and old.operator_id in early:
+            if change.verdict is Verdict.AS_IS:
+                notes.append(EMITS.format(uid=old.uid))
+            elif change.new is not None:
+                change = replace(change, verdict=Verdict.REFUSED, reasons=(CHANGED_EARLY,))
+        found.append(change)
+    return found, tuple(notes)
 
 
 def check_belongs(
@@ -129,5 +158,7 @@ def _different_states(shape: OperatorShape, found: OperatorDescription) -> Itera
         if shape.transformation == OVER and name.endswith(CLEANUP):
             continue
         if shape.transformation == VERSIONED and name == VERSIONED_CLEANUP:
+            continue
+        if shape.transformation == GROUP_WINDOWS and name.startswith(EARLY):
             continue
         yield f"{shape.uid} has state {name}, which the plan does not"

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.evolution.deciding_rows import (
     with_associations,
 )
 from pyspark_savepoint.statebackends.evolution.emitters import emitted_before, insert_only
-from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
+from pyspark_savepoint.statebackends.evolution.expected_rows import CLEANUP_TIMES, COUNTER
 from pyspark_savepoint.statebackends.evolution.lineage import (
     AGGREGATES,
     JOINS,
@@ -407,10 +407,15 @@ class Pair:
                     continue
                 yield StateChange(Verdict.LOST, state, None, reasons=("the new operator keeps no such state",))
 
+    @property
+    def _turns(self) -> bool:
+        """Whether the sides of a join have changed places."""
+        return self.decision.old.is_swapped(self.before) != self.decision.new.is_swapped(self.node)
+
     def _partner(self, state: StateShape) -> StateShape | None:
         """Return the state of OLD with the rows of the same input: of swapped sides that of the other one."""
         place = state.input
-        if place is not None and self.decision.old.is_swapped(self.before) != self.decision.new.is_swapped(self.node):
+        if place is not None and self._turns:
             place = 1 - place
         same = [one for one in self.old.states if one.input is not None and one.input == place]
         return next((one for one in same if one.name == state.name), same[0] if len(same) == 1 else None)
@@ -454,7 +459,8 @@ class Pair:
 
     def _other(self, state: StateShape) -> StateChange:
         """Return the change of a state without rows: a counter, a flag, a time."""
-        before = self.old.state(state.name)
+        turned = dict(zip(CLEANUP_TIMES, CLEANUP_TIMES[::-1], strict=True)) if self._turns else {}
+        before = self.old.state(turned.get(state.name, state.name))
         first = self.old.state("deduplicate-state")
         if state.name == EMITTED and first is not None and first.layout is Layout.ROW:
             waiting = self._waiting(first, state)

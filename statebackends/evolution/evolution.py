@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs, notes_of_forst, notes_of_over
+from pyspark_savepoint.statebackends.evolution.belongs import (
+    as_it_ran,
+    check_belongs,
+    notes_of_forst,
+    notes_of_over,
+    with_early_results,
+)
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange, Verdict, worst
 from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.connectors import connector_changes, short, table_names
@@ -99,7 +105,8 @@ def evolution_of(
         stateful = frozenset(number for number, one in new_shapes.items() if any(not each.of_connector for each in one))
         warnings = (*_warnings(decision), *sentences(histories), *_settings(new), *unsaid(old, new, stateful))
         if savepoint is not None:
-            warnings += (*notes_of_over(old_shapes, savepoint, new), *notes_of_forst(savepoint, operators))
+            operators, early = with_early_results(operators, savepoint)
+            warnings += (*early, *notes_of_over(old_shapes, savepoint, new), *notes_of_forst(savepoint, operators))
     kept = None
     if savepoint is not None:
         kept = frozenset(str(operator.operator_id) for operator in savepoint.operators if has_state(operator))

@@ -74,6 +74,10 @@ def join(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     return replace(shape, key=fields(left.output, left_keys), states=states)
 
 
+#: When rows of each side of a join by time are removed.
+CLEANUP_TIMES = ("IntervalJoinLeftTimerState", "IntervalJoinRightTimerState")
+
+
 def interval_join(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape:
     inputs, spec = plan.inputs(node), node.attributes["intervalJoinSpec"]
     bounds = spec["windowBounds"]
@@ -84,7 +88,7 @@ def interval_join(plan: Plan, node: Node, shape: OperatorShape) -> OperatorShape
         kind = f"MAP<LONG, LIST<TUPLE<{row_type(one.output)}, BOOLEAN>>>"
         name = f"IntervalJoin{side}Cache"
         states.append(StateShape(name, "map", Layout.FLAGGED_ROWS_BY_TIME, kind, one.output, input=number))
-        states.append(plain_state(f"IntervalJoin{side}TimerState", "LONG"))
+        states.append(plain_state(CLEANUP_TIMES[number], "LONG"))
     key = fields(inputs[0].output, spec["joinSpec"]["leftKeys"])
     return replace(shape, key=key, states=tuple(states), timers=(("user-timers", shape.namespace),))
 

@@ -30,7 +30,8 @@ SAME_FIELDS = (
 #: Windows of which each row has one; of others it has several, and is there once for each.
 ONE_WINDOW = ("TumblingWindow", "SessionWindow")
 JOINS = ("join", "interval-join", "temporal-join", "window-join")
-#: Types of joins that mean the same with their sides swapped, under the other name.
+#: Joins whose sides may change places, and types that mean the same then, under the other name.
+SWAPPED = ("join", "interval-join", "window-join")
 SWAPPED_TYPES = {"INNER": "INNER", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
 AGGREGATES = ("group-aggregate", "global-group-aggregate")
 WINDOW_AGGREGATES = ("window-aggregate", "global-window-aggregate", "group-window-aggregate")
@@ -46,6 +47,7 @@ HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWa
 COMMUTATIVE = ("$+$1", "$*$1", "$=$1", "$<>$1", "$AND$1", "$OR$1")
 TURNED = {"$>$1": "$<$1", "$>=$1": "$<=$1"}
 PROCESSING_TIME = "$PROCTIME$"
+INTERVALS = ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -108,6 +110,8 @@ class Lineage:
         self.tables = tables or {}
         #: Sets of columns by which rows are grouped, by the digest of the field that tells them apart.
         self.sets: dict[str, GroupingSets] = {}
+        #: The branches of each UNION, with those of a UNION in it.
+        self.branches: dict[int, tuple[Meaning, ...]] = {}
         self.meanings: dict[int, Meaning] = {}
         for node in plan.nodes.values():
             self.meanings[node.id] = self._meaning(node)
@@ -195,14 +199,22 @@ class Lineage:
         return Term(digest("rex", whole, []), name, renumbered, operands)
 
     def _union(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
+        inputs = [
+            branch
+            for number, one in zip(node.inputs, inputs, strict=True)
+            for branch in self.branches.get(number, (one,))
+        ]
         if self.known is not None:
             old = [one for one in inputs if one.tables <= self.known]
             if old and len(old) < len(inputs):
                 self.added.update(*(one.tables - self.known for one in inputs))
                 inputs = old
+        inputs = sorted(
+            inputs, key=lambda one: (one.relation, [each.digest for each in one.fields], sorted(one.filters))
+        )
+        self.branches[node.id] = tuple(inputs)
         if len(inputs) == 1:
             return inputs[0]
-        inputs = sorted(inputs, key=lambda one: one.relation)  # branches of one relation keep their order
         relation = digest("union", [one.relation for one in inputs])
         fields = tuple(
             Term(digest("union", [one.fields[place].digest for one in inputs]), column.name)
@@ -378,7 +390,7 @@ class Lineage:
 
     def _join(self, node: Node, inputs: Sequence[Meaning]) -> Meaning:
         sides = (1, 0) if self.is_swapped(node) else (0, 1)
-        settings = [self.join_type(node), *_settings(node), self.times(node)]
+        settings = [self.join_type(node), join_spec(node).get("filterNulls"), self.bounds(node), self.times(node)]
         relations = [inputs[side].relation for side in sides]
         relation = digest(node.kind, relations, self.join_keys(node), self.residual(node), settings)
         fields = tuple(
@@ -393,7 +405,7 @@ class Lineage:
 
         Which side comes first is decided by the tables of its rows. Sides of the same tables are never swapped.
         """
-        if node.kind != "join" or join_spec(node).get("joinType") not in SWAPPED_TYPES:
+        if node.kind not in SWAPPED or join_spec(node).get("joinType") not in SWAPPED_TYPES:
             return False
         left, right = (sorted(one.tables) for one in self.inputs(node))
         return left > right
@@ -415,15 +427,24 @@ class Lineage:
         """Return the digests of the times, or of the windows, by which a join finds rows."""
         attributes, (left, right) = node.attributes, self.inputs(node)
         bounds = (attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
-        places = [
-            (left, bounds.get("leftTimeIndex", attributes.get("leftTimeAttributeIndex"))),
-            (right, bounds.get("rightTimeIndex", attributes.get("rightTimeAttributeIndex"))),
-        ]
-        for side, name in ((left, "leftWindowing"), (right, "rightWindowing")):
-            windowing = attributes.get(name) or {}
+        sides = [(left, "left"), (right, "right")]
+        places = []
+        for side, name in sides[::-1] if self.is_swapped(node) else sides:
+            windowing = attributes.get(f"{name}Windowing") or {}
+            places.append((side, bounds.get(f"{name}TimeIndex", attributes.get(f"{name}TimeAttributeIndex"))))
             places += [(side, windowing.get(each)) for each in ("windowStart", "windowEnd")]
         known = [(side, int(place)) for side, place in places if place is not None]
         return [side.fields[place].digest for side, place in known if 0 <= place < len(side.fields)]
+
+    def bounds(self, node: Node) -> list[Any]:
+        """Return the windows of a join, or whether its times are of events, and the bounds of the first side's."""
+        swapped = self.is_swapped(node)
+        bounds = (node.attributes.get("intervalJoinSpec") or {}).get("windowBounds")
+        if bounds is not None:
+            low, high = int(bounds["leftLowerBound"]), int(bounds["leftUpperBound"])
+            return [bool(bounds["isEventTime"]), *((-high, -low) if swapped else (low, high))]
+        windows = [(node.attributes.get(name) or {}).get("window") for name in ("leftWindowing", "rightWindowing")]
+        return windows[::-1] if swapped else windows
 
     def residual(self, node: Node) -> str:
         """Return the digest of a join's condition beyond its keys; empty if there is none."""
@@ -651,12 +672,10 @@ def join_spec(node: Node) -> Mapping[str, Any]:
     return dict(spec)
 
 
-def _settings(node: Node) -> list[Any]:
-    """Return what a join has besides its keys and its type: time bounds, windows."""
-    bounds = (node.attributes.get("intervalJoinSpec") or {}).get("windowBounds") or {}
-    times = {name: value for name, value in bounds.items() if not name.endswith("Index")}
-    windows = [(node.attributes.get(name) or {}).get("window") for name in ("leftWindowing", "rightWindowing")]
-    return [join_spec(node).get("filterNulls"), times, windows]
+def pattern_of(node: Node) -> Any:
+    """Return the pattern of a MATCH_RECOGNIZE: all but its measures, with operands in one order."""
+    spec = node.attributes["matchSpec"]
+    return _ordered(meaning_of({name: value for name, value in spec.items() if name not in ("measures", "partition")}))
 
 
 def windows_of(node: Node, time: str) -> Any:
@@ -694,7 +713,10 @@ def _renumbered(rex: Any, used: dict[int, int]) -> Any:
 
 
 def meaning_of(rex: Any) -> Any:
-    """Return a RexNode without what does not matter: nullability, syntax, types of references and of small numbers."""
+    """Return a RexNode without what does not matter: nullability, syntax, types of references and of small numbers.
+
+    An interval has any unit: its value is in milliseconds, or in months.
+    """
     if isinstance(rex, list):
         return [meaning_of(value) for value in rex]
     if not isinstance(rex, Mapping):
@@ -703,8 +725,9 @@ def meaning_of(rex: Any) -> Any:
     plain = {name: meaning_of(value) for name, value in rex.items() if name not in hidden}
     if rex.get("kind") != "INPUT_REF" and "type" in rex:
         kind = logical_type_of(rex["type"])
-        number = rex.get("kind") == "LITERAL" and kind.root in NUMBERS
-        plain["type"] = "number" if number else str(replace(kind, nullable=True))
+        plain["type"] = str(replace(kind, nullable=True))
+        if rex.get("kind") == "LITERAL" and kind.root in (*NUMBERS, *INTERVALS):
+            plain["type"] = "number" if kind.root in NUMBERS else kind.root
         if rex.get("kind") == "LITERAL" and type(rex.get("value")) is int:
             plain["value"] = str(rex["value"])  # as before Flink 1.18
     return plain

@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     Lineage,
     digest,
     filters_of,
+    pattern_of,
     windows_of,
 )
 from pyspark_savepoint.statebackends.evolution.plans import Node
@@ -207,9 +208,7 @@ def _described(lineage: Lineage, node: Node) -> tuple[tuple[str, ...], frozenset
     fields = inputs[0].fields
     places = key_places(node)
     if node.kind == "match":
-        spec = node.attributes["matchSpec"]
-        known = {name: spec.get(name) for name in spec if name not in ("measures", "partition")}
-        return tuple(fields[index].digest for index in spec["partition"]["fields"]), columns, digest(known)
+        return tuple(fields[index].digest for index in places), columns, digest(pattern_of(node))
     return tuple(fields[index].digest for index in places), columns, lineage.described(node)
 
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
 from pyspark_savepoint.statebackends.evolution.plans import Plan, read_plan, refusing
-from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.state_serializers import serializer_of
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF
 
 TYPES_ONLY = "types that agree also mean the same (to check this, give the old plan: argument 'old_plan')"
 WRONG_ROWS = "restores, with wrong rows: its types are the same, and what they mean is not"
@@ -53,18 +55,19 @@ def _described(shape: OperatorShape, plan: Plan) -> dict[str, Any]:
 
 
 def _states(shape: OperatorShape, says_ttl: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the states whose types a text describes."""
+    """Yield the states whose types are known."""
     for state in shape.states:
         try:
-            parse_type(state.value_type, NEWEST_VERSION)
+            serializer = serializer_of(state)
         except SavepointError:
             continue
-        found = _state(state, shape.namespace)
+        namespace = VOID_NAMESPACE if state.name in SESSIONS_OF.values() else shape.namespace
+        found = _state(state, serializer, namespace)
         yield state.name, found if says_ttl else {name: one for name, one in found.items() if name != "ttl"}
 
 
-def _state(state: StateShape, namespace: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": state.value_type, "ttl": bool(state.ttl), "namespace": namespace}
+def _state(state: StateShape, serializer: TypeSerializer, namespace: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": serializer, "ttl": bool(state.ttl), "namespace": namespace}
     return {**found, "kind": "VALUE"} if state.kind == "value" else found
 
 

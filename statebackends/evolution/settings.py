@@ -13,7 +13,7 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     Lineage,
     Term,
     join_spec,
-    meaning_of,
+    pattern_of,
     windows_of,
 )
 from pyspark_savepoint.statebackends.evolution.plans import Node, order_of
@@ -46,9 +46,9 @@ def compare_settings(old: Lineage, new: Lineage, before: Node, node: Node) -> Se
     if node.kind in ("interval-join", "window-join", "temporal-join") and old.times(before) != new.times(node):
         return Settings(Verdict.BACKFILLED, "its times or windows are others: all of it from history")
     if node.kind == "interval-join":
-        return _interval(before, node)
+        return _interval(old, new, before, node)
     if node.kind in ("window-join", "temporal-join"):
-        return _buffering(before, node)
+        return _buffering(old, new, before, node)
     if node.kind == "join":
         return _join(old, new, before, node)
     if node.kind == "deduplicate":
@@ -89,21 +89,23 @@ def _set(lineage: Lineage, node: Node, fields: Sequence[Term]) -> str:
     return f"({', '.join(one.name for one in fields if one.digest in keys)})"
 
 
-def _buffering(before: Node, node: Node) -> Settings:
+def _buffering(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     """Compare joins that keep rows of both inputs until the watermark, whatever their kind."""
-    windows = [
-        [(one.attributes.get(side) or {}).get("window") for side in ("leftWindowing", "rightWindowing")]
-        for one in (before, node)
-    ]
-    if windows[0] != windows[1]:
+    if old.bounds(before) != new.bounds(node):
         return Settings(Verdict.BACKFILLED, "its windows are others: all of it from history")
-    return Settings(sentences=_becomes(before, node))
+    return Settings(sentences=_becomes(old, new, before, node))
 
 
-def _becomes(before: Node, node: Node) -> tuple[str, ...]:
+def _becomes(old: Lineage, new: Lineage, before: Node, node: Node) -> tuple[str, ...]:
     """Return a sentence about a join whose kind is another one; none if it is not."""
-    kind, other = (join_spec(one).get("joinType") for one in (before, node))
+    kind, other = _join_types(old, new, before, node)
     return () if kind == other else (f"{kind} becomes {other}: what was emitted before stays in the sink",)
+
+
+def _join_types(old: Lineage, new: Lineage, before: Node, node: Node) -> tuple[str, str]:
+    """Return the types of two joins, that of OLD with the sides of NEW."""
+    kind, other = (str(join_spec(one).get("joinType")) for one in (before, node))
+    return SWAPPED_TYPES[kind] if old.is_swapped(before) != new.is_swapped(node) else kind, other
 
 
 def _normalize(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
@@ -119,9 +121,7 @@ def _join(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     ]
     if any(nulls[0][pair] != nulls[1][pair] for pair in nulls[0].keys() & nulls[1].keys()):
         return Settings(Verdict.BACKFILLED, "NULL in its keys is compared otherwise: all of it from history")
-    kind, other = str(join_spec(before).get("joinType")), str(join_spec(node).get("joinType"))
-    if old.is_swapped(before) != new.is_swapped(node):
-        kind = SWAPPED_TYPES[kind]
+    kind, other = _join_types(old, new, before, node)
     if kind == other:
         return Settings()
     sentence = f"{kind} becomes {other}"
@@ -130,16 +130,14 @@ def _join(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     return Settings(sentences=(sentence,))
 
 
-def _interval(before: Node, node: Node) -> Settings:
-    spec = [one.attributes["intervalJoinSpec"] for one in (before, node)]
-    kinds = [one["joinSpec"]["joinType"] for one in spec]
-    bounds: list[Mapping[str, Any]] = [one["windowBounds"] for one in spec]
-    if bounds[0]["isEventTime"] != bounds[1]["isEventTime"]:
+def _interval(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
+    (is_event, low, high), (event_is, new_low, new_high) = old.bounds(before), new.bounds(node)
+    kind, other = _join_types(old, new, before, node)
+    if is_event != event_is:
         return Settings(Verdict.BACKFILLED, "its time is another one: all of it from history")
-    if kinds[1] not in ("INNER", kinds[0]):
+    if other not in ("INNER", kind):
         return Settings(Verdict.BACKFILLED, "which rows have matched was not kept: all of it from history")
-    sentences = _becomes(before, node)
-    (low, high), (new_low, new_high) = ((one["leftLowerBound"], one["leftUpperBound"]) for one in bounds)
+    sentences = _becomes(old, new, before, node)
     if (low, high) == (new_low, new_high):
         return Settings(sentences=sentences)
     if new_low >= low and new_high <= high:
@@ -217,10 +215,7 @@ def _order(lineage: Lineage, node: Node) -> list[Any]:
 
 def _match(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     fields = [[one.digest for one in lineage.inputs(each)[0].fields] for lineage, each in ((old, before), (new, node))]
-    specs = [
-        meaning_of({name: value for name, value in each.attributes["matchSpec"].items() if name != "measures"})
-        for each in (before, node)
-    ]
-    if fields[0] == fields[1] and specs[0] == specs[1]:
+    partitions = [each.attributes["matchSpec"]["partition"] for each in (before, node)]
+    if fields[0] == fields[1] and partitions[0] == partitions[1] and pattern_of(before) == pattern_of(node):
         return Settings()
     return Settings(Verdict.LOST, "partial matches of another pattern, or of rows with other columns, are lost")

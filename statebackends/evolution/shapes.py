@@ -34,6 +34,9 @@ from enum import StrEnum
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 
+#: The namespace of state that has none.
+VOID_NAMESPACE = "VOID_NAMESPACE"
+
 
 class Layout(StrEnum):
     """Where the rows of a state are."""
@@ -138,7 +141,7 @@ class OperatorShape:
     #: The fields of its key, in order.
     key: tuple[Column, ...] = ()
     #: The namespace of its states: ``VOID_NAMESPACE``, ``LONG`` (slices, windows by their end), ``TABLE_TIME_WINDOW``.
-    namespace: str = "VOID_NAMESPACE"
+    namespace: str = VOID_NAMESPACE
     states: tuple[StateShape, ...] = ()
     #: Names of its timer services, with their namespace.
     timers: tuple[tuple[str, str], ...] = ()

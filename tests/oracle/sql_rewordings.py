@@ -317,7 +317,7 @@ def _times(kinds: Kinds, seed: int) -> None:
             "INTERVAL '2' MINUTE, INTERVAL '4' MINUTE",
         ),
         ("tumble-to-cumulate", "TUMBLE", "INTERVAL '4' MINUTE", "INTERVAL '4' MINUTE"),
-        ("unit", "TUMBLE", "INTERVAL '2' MINUTE", "INTERVAL '120' SECOND"),
+        ("unit", "TUMBLE", "INTERVAL '2' MINUTE", "INTERVAL '120' SECOND(3)"),
     ):
         text = tumble.format(function, old)
         other = tumble.format("CUMULATE" if name.startswith("tumble-to") else function, new)

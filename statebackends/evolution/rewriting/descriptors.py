@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.serializers.sql.external import external_serializer
-from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
-from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.state_serializers import serializer_of
 from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import with_ttl
 
 #: How values are read and written: times as Flink stores them, so that none is lost.
 EXACT = DecodeOptions(timestamps="raw")
-VOID_NAMESPACE = "VOID_NAMESPACE"
 
 
 def key_serializer_of(shape: OperatorShape) -> TypeSerializer:
@@ -39,33 +35,11 @@ def namespace_of(shape: OperatorShape) -> TypeSerializer:
 def descriptor_of(state: StateShape, namespace: TypeSerializer, *, timed: bool) -> StateDescriptor:
     """Return the descriptor of a state; ``timed``: rows have times of last access, which a time to live needs."""
     kind = StateKind(state.kind.upper())
-    serializer = _serializer_of(state)
+    serializer = serializer_of(state)
     if state.ttl:
         serializer = with_ttl(kind, serializer)
     access = state.name + LAST_ACCESS if state.ttl and timed else None
     return StateDescriptor(state.name, kind, serializer, namespace, state.name, access)
-
-
-def _serializer_of(state: StateShape) -> TypeSerializer:
-    """Return the serializer of a state's values: in views of aggregates, keys and values have serializers of their own.
-
-    A set of DISTINCT values has a number for each, which is never NULL; a view that counts values has no NULL.
-    """
-    number = LogicalType("BIGINT", nullable=state.layout is Layout.VALUE_COUNTS)
-    if state.layout is Layout.DISTINCT_NULLS:
-        return external_serializer(number)
-    if state.layout not in (Layout.DISTINCT_VALUES, Layout.VALUE_COUNTS):
-        return parse_type(state.value_type)
-    if len(state.columns) != 1:
-        raise UnsupportedStateError(
-            "a set of DISTINCT values of several columns cannot be made",
-            state=state.name,
-            remedy="leave the aggregate out of the new query",
-        )
-    value = state.columns[0].kind
-    if state.layout is Layout.VALUE_COUNTS:
-        value = replace(value, nullable=False)
-    return MapSerializer.of(external_serializer(value), external_serializer(number))
 
 
 @dataclass(frozen=True)

@@ -288,3 +288,39 @@ def test_a_join_that_gets_a_key_counts_matches_under_it(tmp_path: Path) -> None:
     keys = [row["key"]["f0"] for row in new.keyed_state("12_join").to_arrow().to_pylist()]
     assert len(keys) > 1
     assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("batch_rows", [1, 1_000])
+def test_sets_of_sessions_that_have_merged_are_one_with_their_session(tmp_path: Path, batch_rows: int) -> None:
+    """Flink keeps them under the window of the session's first row, and the session under what it is now."""
+    folder = changes() / "2.3.0" / "session-filters-turned"
+    base = pyspark_savepoint.open(folder / "before", batchSize=str(batch_rows))
+    new = base.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "new")
+    rows = [one.window_state("6_window-aggregate").to_arrow().to_pylist() for one in (base, new)]
+    assert len(rows[0]) == len(rows[1]) == 6
+    turned = {1: 2, 2: 1, 3: 3}
+    for before, after in zip(
+        *(sorted(each, key=lambda row: str((row["key"], row["window"]))) for each in rows), strict=True
+    ):
+        assert (after["key"], after["window"]) == (before["key"], before["window"])
+        counts, values = before["window-aggs"], before["distinctAcc_0"]
+        turned_counts = None if counts is None else {**counts, "f0": counts["f1"], "f1": counts["f0"]}
+        assert after["window-aggs"] == turned_counts
+        assert sorted(after["distinctAcc_0"] or []) == sorted((value, turned[bits]) for value, bits in values or [])
+
+
+def test_early_results_of_windows_stay_until_their_windows_change() -> None:
+    folder = changes() / "2.3.0" / "early-results"
+    base, plans = pyspark_savepoint.open(folder / "before"), [folder / "old.json", folder / "new.json"]
+    (note,) = base.evolve(*plans).evolution.warnings
+    assert note.startswith("the windows of 5_group-window-aggregate emit early or late results, which no plan says")
+    new = json.loads(plans[1].read_text("utf-8"))
+    (window,) = [node["window"] for node in new["nodes"] if "window" in node]
+    window["size"] = "PT3M"
+    (row,) = [row for row in base.check_evolution(plans[0], new).to_arrow().to_pylist() if row["level"] == "operator"][
+        :1
+    ]
+    assert (row["verdict"], row["reason"].partition(",")[0]) == (
+        "refused",
+        "its windows have emitted early or late results",
+    )

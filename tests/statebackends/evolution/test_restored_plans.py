@@ -32,6 +32,18 @@ def test_the_check_says_what_flink_did(name: str) -> None:
         assert (Verdict.IS_MISREAD in verdicts) == (not case["same_rows"])
 
 
+#: A committer, and the form of a map that is read without waiting.
+NO_PLAN = (*NOT_TOLD, "committing-sink", "forst-rank")
+
+
+@pytest.mark.parametrize("name", [name for name in PLANNED if not name.endswith(NO_PLAN)])
+def test_a_savepoint_restores_into_its_own_plan(name: str) -> None:
+    """A set of DISTINCT values has serializers of its own, and so does what says which sessions have merged."""
+    folder = changes() / name
+    check = check_snapshot(Snapshot.open(str(folder / "before")), json.loads((folder / "old.json").read_text("utf-8")))
+    assert [row.reasons for row in check.operators if row.verdict is Verdict.FAILS] == []
+
+
 def test_without_the_old_plan_only_types_are_told() -> None:
     folder = changes() / "2.3.0" / "agg-reorder"
     job = json.loads((folder / "new.json").read_text("utf-8"))
