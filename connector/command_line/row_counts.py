@@ -84,7 +84,8 @@ class RowCounts:
         windows = [WINDOW] if state.kind != OPERATOR else []
         name: Table = "operator_state" if state.kind == OPERATOR else "window_state"
         read = base.table(name, operator.identifier, state=job_name_of(state.origin)).select("key", *windows)
-        given, with_value = _keys_with_value(rows, [*key, *windows], column, [field.type for field in read.schema])
+        kinds = [field.type for field in read.schema]
+        given, with_value = _keys_with_value(rows, [*key, *windows], (column, state), kinds)
         before = updated = kept = 0
         for batch in read.batches():
             places = _places(batch.columns)
@@ -119,9 +120,8 @@ class RowCounts:
             return {}
         shown = [job_name_of(state.origin) for state, _ in columns.values()]
         read = base.table("keyed_state", operator.identifier, raw=shown).select("key", *shown)
-        places, values = _keys_with_values(
-            rows, key, [column for _, column in columns.values()], read.schema.field(0).type
-        )
+        of_columns = [(column, state) for state, column in columns.values()]
+        places, values = _keys_with_values(rows, key, of_columns, read.schema.field(0).type)
         before, updated, kept = np.zeros((3, len(shown)), np.int64)
         for batch in read.batches():
             row = pc.index_in(_places(batch.columns[:1]), value_set=places)
@@ -139,16 +139,24 @@ class RowCounts:
 
 
 def _keys_with_values(
-    rows: RowsOfFile, names: Sequence[str], columns: Sequence[str], kind: pa.DataType
+    rows: RowsOfFile, names: Sequence[str], columns: Sequence[tuple[str, PlannedState]], kind: pa.DataType
 ) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.uint8]]]:
     """Return the keys of all rows, and bits that say of which columns a row has a value."""
     places: list[pa.Array] = []
     values = [np.empty((0, (len(columns) + 7) // 8), np.uint8)]
-    for batch in rows.select(*dict.fromkeys((*names, *columns))).batches():
+    for batch in rows.select(*dict.fromkeys((*names, *(name for name, _ in columns)))).batches():
         places.append(_keys_of(batch, names, [kind]))
-        valid = np.column_stack([np.asarray(batch.column(name).is_valid()) for name in columns])
+        valid = np.column_stack([_has_value(batch.column(name), state) for name, state in columns])
         values.append(np.packbits(valid, axis=1))
     return pa.concat_arrays(places) if places else pa.array([], pa.string()), np.concatenate(values)
+
+
+def _has_value(column: pa.Array, state: PlannedState) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which rows have a value: an empty list or map of a state of that kind has no entries, as in Flink."""
+    valid = np.asarray(column.is_valid())
+    if state.meta.state_type not in ("LIST", "MAP") or not hasattr(column, "offsets"):
+        return valid
+    return valid & (np.diff(np.asarray(column.offsets)) > 0)
 
 
 def _keys_of(batch: pa.RecordBatch, names: Sequence[str], kinds: Sequence[pa.DataType]) -> pa.Array:
@@ -170,14 +178,14 @@ def _keys_of(batch: pa.RecordBatch, names: Sequence[str], kinds: Sequence[pa.Dat
 
 
 def _keys_with_value(
-    rows: RowsOfFile, names: Sequence[str], column: str, kinds: Sequence[pa.DataType]
+    rows: RowsOfFile, names: Sequence[str], value: tuple[str, PlannedState], kinds: Sequence[pa.DataType]
 ) -> tuple[pa.Array, pa.Array]:
     """Return the keys of all rows, and of those that have a value, in the form of the keys that are read."""
-    every, with_value = [], []
+    (column, state), every, with_value = value, [], []
     for batch in rows.select(*dict.fromkeys((*names, column))).batches():
         places = _keys_of(batch, names, kinds)
         every.append(places)
-        with_value.append(places.filter(pc.is_valid(batch.column(column))))
+        with_value.append(places.filter(pa.array(_has_value(batch.column(column), state))))
     none = pa.array([], every[0].type if every else pa.string())
     return pa.concat_arrays(every or [none]).unique(), pa.concat_arrays(with_value or [none]).unique()
 

@@ -220,7 +220,8 @@ def add_state(
         rows = _with_state_windows(engine, plan, rows, spec.key or ("key",))
     key_columns(rows.schema, spec)  # raises the error that names the nearest column
     windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
-    column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
+    places = (*windows, WINDOW_COLUMN) if table == WINDOW_STATE else ()
+    column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *places), plan.label)
     # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
     renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
@@ -304,7 +305,7 @@ def _add_python(
         )
     (old,) = (state for state in plan.called(name) if state.name == name and state.kind != TIMERS)
     window = (WINDOW_COLUMN,) if is_namespaced(old.meta) else ()
-    column = _only_state_column(rows.schema.names, job_name_of(name), ("key", *window, WINDOW_COLUMN), plan.label)
+    column = _only_state_column(rows.schema.names, job_name_of(name), ("key", *window), plan.label)
     stored = with_stored_values(plan, name, column, rows, texts, namespaced=bool(window))
     left = {option: text for option, text in texts.items() if option != "pyTypes"}
     spec = parsed_spec(engine, plan, WINDOW_STATE if window else KEYED_STATE, left)
@@ -438,7 +439,7 @@ def _only_state_column(columns: Sequence[str], name: str, others: tuple[str, ...
                 raise OptionError(
                     f"column {extra[0]!r} does not belong to state {name!r}",
                     operator=operator,
-                    remedy=f"select the columns that do: {', '.join(map(repr, (*others[:-1], column)))}",
+                    remedy=f"select the columns that do: {', '.join(map(repr, (*others, column)))}",
                 )
             return column
     rest = [column for column in columns if column not in others and not column.endswith(LAST_ACCESS)]
@@ -447,7 +448,7 @@ def _only_state_column(columns: Sequence[str], name: str, others: tuple[str, ...
     raise OptionError(
         f"no column, or more than one, can be state {name!r}",
         operator=operator,
-        expected=f"column {name!r}, or one column beside the key ({', '.join(others[:-1])})",
+        expected=f"column {name!r}, or one column beside the key ({', '.join(others)})",
         found=", ".join(columns),
         remedy=did_you_mean(name, columns),
     )

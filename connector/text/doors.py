@@ -69,7 +69,9 @@ def _verb_by_rows(text: str, name: str, arguments: str | None) -> str:
 def _added_to_verb(_: str, name: str, value: str | None) -> str:
     if name == "table" and value:
         return f"{value}(uid)"
-    return f"{_snake(name)}=" + ("..." if value is None else {"true": "True", "false": "False"}.get(value, repr(value)))
+    if value is None or value.startswith("{"):  # JSON of types, which is how Python writes it
+        return f"{_snake(name)}={value or '...'}"
+    return f"{_snake(name)}=" + {"true": "True", "false": "False"}.get(value, repr(value))
 
 
 def _snake(name: str) -> str:
@@ -84,6 +86,7 @@ of_verbs = door(
     option=lambda text, name, _: text if text.startswith("there") else text.replace(name, _snake(name), 1),
     operator=lambda *_: "its uid",
     listing=lambda *_: "states()",
+    table=lambda _, name, *__: {"metadata": "states()", "offsets": "sources.offsets()"}[name],
 )
 #: SQL's table functions, whose arguments are named by ``=>``.
 of_sql = door(

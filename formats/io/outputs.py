@@ -49,6 +49,9 @@ REMEDIES = {
     errno.EACCES: "give the user that runs this (with Spark: its driver and executors) the right to write there",
     errno.EPERM: "give the user that runs this (with Spark: its driver and executors) the right to write there",
     errno.ENOENT: "no folder can be made there: check the path, or write elsewhere",
+    errno.ENOTDIR: "a part of the path is a file, not a folder: check the path, or write elsewhere",
+    errno.ENAMETOOLONG: "a name in the path is too long: write to a shorter one",
+    errno.ELOOP: "links of the path lead in a circle: write elsewhere",
     errno.EROFS: "the file system is read-only: write elsewhere",
 }
 

@@ -39,7 +39,7 @@ class RepeatedUserKey(RefusedRow):
             "a map contains a key twice",
             expected="every key of a map once",
             found=f"{user_key} again",
-            remedy="build the map without repeated keys (see spark.sql.mapKeyDedupPolicy)",
+            remedy="build the map without repeated keys",
         )
         super().__init__(row, error)
         self.user_key = user_key

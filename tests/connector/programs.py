@@ -1,7 +1,7 @@
 """``python -m tests.connector.programs``: random programs of edits, run by both engines, which must come to the same.
 
-A program is three to six edits of a snapshot that real Flink wrote, then a write; edits are drawn from all verbs, with
-operators, states, keys and rows of that snapshot. An edit that one engine refuses, the other refuses with the same
+A program is three to eight edits of a snapshot that real Flink wrote, then a write. Edits are drawn from all verbs,
+with operators, states, keys and rows of that snapshot. An edit that one engine refuses, the other refuses with the same
 error; only which of two errors comes first can differ, where values cannot be read: Spark reads them last. The written
 savepoints have the same content, and the same bytes if no rows were given, whose order is Spark's.
 
@@ -58,6 +58,11 @@ SOURCE = "numbers"
 #: Entries by operator and state, timers by service and domain, as Flink says them; None: those of Flink's own source.
 Contents = dict[str, dict[str, list[Any] | None]]
 UNREADABLE = "UndecodableStateError"
+#: Edits that only the engines are compared by, as they change types or build on an edit before, and types to try.
+COMPARED = (
+    "update_state", "retype", "ttl", "rekey", "written by its new name", "removed and added", "retyped twice", "undone"
+)  # fmt: skip
+TYPES = ("LONG", "INT", "STRING", "DOUBLE", "NULLABLE<LONG>", "LIST<STRING>", "MAP<STRING, LONG>", "LNG")
 #: Programs that a process of Flink restores.
 TOGETHER = 10
 WRITES: tuple[dict[str, Any], ...] = (
@@ -151,10 +156,13 @@ class Program:
         kind = self.random.choice(
             ["remove_operator", "identifier", "copy", "merge_operator", "merge", "max_parallelism", "timers",
              "operator_state", "with_state", "with_state", "remove_state", "remove_state", "rename_state",
-             "remove_keys", "remove_keys", "with_operator", "coordinator", "windows", "split"]
+             "remove_keys", "remove_keys", "with_operator", "coordinator", "windows", "split",
+             *(COMPARED if self.start.contents is None else ())]
         )  # fmt: skip
-        rows = kind in ("timers", "operator_state", "with_state", "with_operator", "windows")
-        self.has_rows = self.has_rows or rows
+        rows = kind in ("timers", "operator_state", "with_state", "with_operator", "windows", *COMPARED)
+        self.has_rows = self.has_rows or (rows and kind != "undone")
+        if kind in COMPARED:
+            return self.compared(kind, keyed, state, name)
         if kind == "remove_operator":
             return Edit(
                 f"remove_operator({any_operator})",
@@ -279,6 +287,31 @@ class Program:
             lambda contents, _: contents.update({part.operator: without_keys(contents[part.operator], keys)}),
         )
 
+    def compared(self, kind: str, keyed: Part, state: str, name: str) -> Edit:
+        """An edit whose result is what both engines say."""
+        uid, keys = keyed.operator, self.keys(keyed)
+        first, second = self.random.choice(TYPES), self.random.choice(TYPES)
+        ttl: bool | list[str] = self.random.choice((True, False, [state], [name]))
+
+        def rows(base: Any, **options: Any) -> Any:
+            return base.table("keyed_state", uid, state=state, **options)
+
+        applied: dict[str, Callable[[Any, Any], Any]] = {
+            "update_state": lambda sp, base: sp.update_state(uid, state, rows(base, keys=keys)),
+            "retype": lambda sp, base: sp.with_state(uid, state, rows(base), types={state: first}),
+            "ttl": lambda sp, base: sp.with_state(uid, state, rows(base), ttl=ttl),
+            "rekey": lambda sp, _: sp.rekey(uid, types={"key": first}),
+            "written by its new name": lambda sp, base: sp.rename_state(uid, state, name).with_state(
+                uid, name, renamed(rows(base, keys=keys), state, name), replace=True
+            ),
+            "removed and added": lambda sp, base: sp.remove_state(uid, state).with_state(uid, state, rows(base)),
+            "retyped twice": lambda sp, base: sp.with_state(uid, state, rows(base), types={state: first}).with_state(
+                uid, state, rows(base), types={state: second}, replace=True
+            ),
+            "undone": lambda sp, _: sp.rename_state(uid, state, name).rename_state(uid, name, state),
+        }
+        return Edit(f"{kind}({uid}, {state}, {name}, {first}, {second}, {ttl}, {keys})", applied[kind])
+
 
 def part_of(part: Part) -> dict[str, Any]:
     """The option for timers of one service: those of an operator can have windows of several types."""
@@ -388,7 +421,7 @@ def run(seed: int, spark: SparkSession, start: Start, folder: Path) -> Outcome:
     with_spark: Any = base
     contents = copy.deepcopy(start.contents)
     differs: list[str] = []
-    edits, wanted = 0, program.random.randint(3, 6)
+    edits, wanted = 0, program.random.randint(3, 8)
     for _ in range(30):
         if edits == wanted:
             break

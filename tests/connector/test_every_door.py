@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyarrow import parquet
 from pyspark.errors import PySparkException
@@ -47,6 +48,8 @@ from tests.connector.command_line.test_metrics import parsed
 from tests.statebackends.writing.whole_operator import PARTS, contents, rows_for, written_base
 
 KEYS = pa.array([1, 2, 3], pa.int64())
+MOMENT = pa.timestamp("us", "UTC")
+SPANS = pa.array([{"start": 0, "end": 1}] * 3)
 LONGS = pa.array([10, 20, 30], pa.int64())
 TAGS = pa.array([["a"], ["b", "c"], ["d"]])
 SCORES = pa.array([[("x", 1)], [("y", 2)], [("z", 3)]], pa.map_(pa.string(), pa.int64()))
@@ -205,7 +208,7 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
         _rows("coupon"), "coupon", {"ttl": "false", "types": {"coupon": "STRING"}}, ("VALUE", "STRING")
     ),
     "last accesses of a state without a time to live": (
-        _rows("coupon", coupon__last_access=pa.array([1, 2, 3], pa.timestamp("us", "UTC"))), "coupon",
+        _rows("coupon", coupon__last_access=pa.array([1, 2, 3], MOMENT)), "coupon",
         {"ttl": "false"}, "but state 'coupon' has no time to live",
     ),
     "a column that does not fit": (_rows("coupon", LONGS), "coupon", {}, "coupon"),
@@ -244,6 +247,42 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
         pa.table({"value": LONGS}), "sent", {"table": "operator_state", "classes": "/none.jar"}, "there is no jar"
     ),
     "inferred types that nobody names": (_rows("total"), "total", {"inferredBy": "2.2"}, "names any: add them"),
+    "a map with a key twice": (
+        _rows("scores", pa.array([[("x", 1), ("x", 2)]] * 3, SCORES.type)), "scores", {}, "without repeated keys"
+    ),
+    "last accesses of a list without a list": (
+        _rows("tags", tags__last_access=pa.array([1, 2, 3], MOMENT)), "tags", {}, "cast it to array<timestamp>"
+    ),
+    "last accesses finer than Flink's": (
+        _rows("coupon", coupon__last_access=pa.array([1001] * 3, MOMENT)), "coupon", {}, "round the times"
+    ),
+    "too many fields": (
+        _rows("mean", pa.array([{"a": 1, "b": 2, "c": 3}] * 3)), "mean", {}, "the type has 2 fields, the column 3"
+    ),
+    "a field twice": (
+        _rows("mean", pa.StructArray.from_arrays([LONGS, LONGS], ["a", "a"])), "mean", {},
+        "several fields of column 'mean' have the same name",
+    ),
+    "a window, of a state without windows": (_rows("total", window=SPANS), "total", {}, "'window'"),
+    "all values are empty": (_rows("tags", pa.array([[], [], []], TAGS.type)), "tags", {}, BEFORE["tags"]),
+}  # fmt: skip
+#: Columns of a new state of a struct, which has its types from them, and what a refusal says.
+ROW = pa.struct([("f0", pa.int64()), ("f1", pa.string()), ("__row_kind", pa.string())])
+FIELDS: dict[str, tuple[pa.Array, str | None]] = {
+    "a row with its kind": (pa.array([{"f0": 1, "f1": "x", "__row_kind": "+I"}] * 3, ROW), None),
+    "fields of other names, and the kind": (
+        pa.StructArray.from_arrays([LONGS, TAGS.flatten()[:3], pa.array(["-D"] * 3)], ["a", "b", "__row_kind"]), None
+    ),
+    "the kind first": (
+        pa.StructArray.from_arrays([pa.array(["+I"] * 3), LONGS, TAGS.flatten()[:3]], ["__row_kind", "a", "b"]), None
+    ),
+    "three fields": (
+        pa.StructArray.from_arrays([LONGS, TAGS.flatten()[:3], pa.array(["+I"] * 3)], ["a", "b", "c"]),
+        "the type has 2 fields, the column 3",
+    ),
+    "a field twice": (
+        pa.StructArray.from_arrays([LONGS, TAGS.flatten()[:3]], ["a", "a"]), "several fields of column 'row' have",
+    ),
 }  # fmt: skip
 
 
@@ -315,7 +354,46 @@ def test_one_answer(base: Path, tmp_path: Path, question: str, door: str) -> Non
     assert max_parallelisms(path) == {"op": 512}
     read = pyspark_savepoint.open(path).keyed_state("op", state=state).to_arrow().to_pylist()
     written = [row for row in read if row[state] is not None]
-    assert sorted(row["key"] for row in written) == rows["key"].to_pylist()
+    given = rows.filter(pc.greater(pc.list_value_length(rows[state]), 0)) if state == "tags" else rows
+    assert sorted(row["key"] for row in written) == given["key"].to_pylist()
+
+
+@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("question", list(FIELDS))
+def test_fields_of_a_row(base: Path, tmp_path: Path, question: str, door: str) -> None:
+    """By name, else by position; the kind of a row has its own name."""
+    column, refusal = FIELDS[question]
+    rows, types = pa.table({"key": KEYS, "row": column}), {"types": {"row": "ROW<LONG, STRING>"}}
+    if refusal is None:
+        path = DOORS[door](base, tmp_path, rows, "op", "row", types)
+        read = pyspark_savepoint.open(path).keyed_state("op", state="row", include_row_kind=True)
+        kinds = [row["row"]["__row_kind"] for row in read.rows()]
+        assert kinds == [row["__row_kind"] for row in column.to_pylist()]
+        return
+    with pytest.raises((SavepointError, RefusedError), match=refusal):
+        DOORS[door](base, tmp_path, rows, "op", "row", types)
+
+
+def test_rows_that_arrow_does_not_take(tmp_path: Path) -> None:
+    """Of pandas, and of a reader whose rows were read, also by another savepoint."""
+    pandas = pytest.importorskip("pandas")
+    new = pyspark_savepoint.create()
+    wrong = {
+        "several columns have the same name(.|\n)*'n'": pandas.DataFrame([[1, 2, 3]], columns=["key", "n", "n"]),
+        "cannot be taken as Arrow(.|\n)*column n": pandas.DataFrame({"key": [1, 2], "n": [1, "x"]}),
+        "cannot be taken as Arrow(.|\n)*DataFrame": pandas.Series([1, 2], name="key"),
+        "run_end_decode": pa.table({"key": KEYS, "n": pc.run_end_encode(LONGS)}),
+        "list_": pa.table({"key": KEYS, "n": pa.array([[1], [2], [3]], pa.list_view(pa.int64()))}),
+        "take its storage": pa.table({"key": KEYS, "n": pa.array([b"x" * 16] * 3, pa.uuid())}),
+    }
+    for said, rows in wrong.items():
+        with pytest.raises(SavepointError, match=said):
+            new.with_operator("op", rows)
+    reader = pa.table({"key": KEYS, "n": LONGS}).to_reader()
+    assert new.with_operator("op", reader).write(tmp_path / "one").keyed_state("op").to_arrow().num_rows == 3
+    with pytest.raises(SavepointError, match="read already"):
+        new.with_operator("op", reader).write(tmp_path / "two")
+    assert not (tmp_path / "two").exists()
 
 
 @pytest.mark.parametrize("door", list(DOORS))
@@ -475,6 +553,20 @@ def test_keys_that_would_go_need_a_word(base: Path, tmp_path: Path) -> None:
     path = by_command(base, tmp_path, rows, "op", "total", {})
     found = pyspark_savepoint.open(path).keyed_state("op", state="total").to_arrow()
     assert found.to_pylist() == [{"key": 1, "total": 10}]
+
+
+def test_an_empty_list_is_no_value(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys of lists and maps without an element go, and ``put`` counts them so."""
+    columns = {"tags": pa.array([[], ["b"], None], TAGS.type), "scores": pa.array([[], [("y", 1)], None], SCORES.type)}
+    for state, column in columns.items():
+        rows, folder = pa.table({"key": KEYS, state: column}), tmp_path / state
+        folder.mkdir()
+        with pytest.raises(RefusedError, match=f"2 of 3 keys of state '{state}' would go"):
+            by_command(base, folder, rows, "op", state, {"replace": False})
+        capsys.readouterr()
+        path = by_command(base, folder, rows, "op", state, {})
+        assert "2 of 3 keys go" in capsys.readouterr().out
+        assert pyspark_savepoint.open(path).keyed_state("op", state=state).to_arrow()["key"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize("state", ["rates", "sent"])

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
@@ -200,7 +201,7 @@ class LocalEngine:
         if isinstance(source, pa.RecordBatchReader):
             return _of_stream(source.schema, _once(source))
         if type(source).__module__.partition(".")[0] == "pandas":
-            source = pa.Table.from_pandas(source, preserve_index=False)
+            source = _of_pandas(source)
         if isinstance(source, pa.RecordBatch):
             source = pa.Table.from_batches([source])
         if isinstance(source, pa.Table):
@@ -625,18 +626,41 @@ def _warn(note: str) -> None:
     warnings.warn(note, SavepointWarning, stacklevel=2)
 
 
+def _of_pandas(frame: Any) -> pa.Table:
+    """Return the rows of a DataFrame; what is missing in it, such as NaN, is NULL."""
+    names = list(map(str, getattr(frame, "columns", ())))
+    if len(set(names)) == len(names):  # else from_pandas raises an error of its own words
+        try:
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+            raise OptionError(
+                "rows of pandas cannot be taken as Arrow",
+                expected="a pandas.DataFrame whose columns have values of one type each",
+                found=": ".join(map(str, reversed(error.args))) or type_name(frame),
+                remedy="cast the column, such as with astype('string'), or give a pyarrow.Table",
+            ) from None
+    raise OptionError(
+        "several columns have the same name",
+        found=", ".join(repr(name) for name, count in Counter(names).items() if count > 1),
+        remedy="drop or rename all but one of them",
+    )
+
+
+#: Readers of users whose rows were read.
+_READ: weakref.WeakSet[pa.RecordBatchReader] = weakref.WeakSet()
+
+
 def _once(reader: pa.RecordBatchReader) -> Part:
     """Return the batches of a reader, which can be read once."""
-    used: list[bool] = []
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if used:
+        if reader in _READ:
             raise OptionError(
                 "the rows of a RecordBatchReader were read already",
                 remedy="give a pyarrow.Table, or a new reader to each savepoint that is written; "
                 "with_state compares keys, and reads them twice unless replace=True",
             )
-        used.append(True)
+        _READ.add(reader)
         return iter(reader)
 
     return batches
@@ -703,10 +727,22 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
     raise OptionError(
         "a column has an Arrow type that state of Flink is not written from",
         found=f"{name} {kind}",
-        remedy="its values are all NULL: leave it out, or cast it"
-        if types.is_null(kind)
-        else "cast it, such as to int64 or string",
+        remedy=_cast_of(kind),
     )
+
+
+def _cast_of(kind: pa.DataType) -> str:
+    """Return how a column becomes one that is written."""
+    types = pa.types
+    if types.is_null(kind):
+        return "its values are all NULL: leave it out, or cast it"
+    if isinstance(kind, pa.ListViewType | pa.LargeListViewType):
+        return f"cast it: column.cast(pyarrow.list_({kind.value_type}))"
+    if types.is_run_end_encoded(kind):
+        return "decode it: pyarrow.compute.run_end_decode(column)"
+    if isinstance(kind, pa.BaseExtensionType):
+        return f"take its storage: column.cast({kind.storage_type}), or cast it to string"
+    return "cast it, such as to int64 or string"
 
 
 def _distributed(

@@ -301,7 +301,7 @@ class AvroTime:
             if self.width == 4:
                 refuse_where(values != values.astype(np.int32), column, "a number of 32 bits", "write a smaller number")
         elif units == 1000:
-            refuse_where(values % 1000 != 0, column, "whole milliseconds", "date_trunc('MILLISECOND', ...)")
+            refuse_where(values % 1000 != 0, column, "whole milliseconds", "round the times to whole milliseconds")
             values = values // 1000
         elif units == NANOS_PER_SECOND:
             far = np.abs(values // 1000) > (2**63 - 1) // 1_000_000

@@ -121,7 +121,7 @@ def millis_of(column: pa.Array, flink_type: str) -> tuple[Longs, Flags]:
         return np.where(valid, fixed_values(column, np.int64), 0), valid
     micros, valid = micros_of(column)
     refuse_where(
-        micros % 1000 != 0, column, f"whole milliseconds, for a {flink_type}", "date_trunc('MILLISECOND', ...)"
+        micros % 1000 != 0, column, f"whole milliseconds, for a {flink_type}", "round the times to whole milliseconds"
     )
     return micros // 1000, valid
 

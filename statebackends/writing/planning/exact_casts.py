@@ -54,10 +54,10 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.rows.state_column import unwrap
+from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.types.type_names import is_variant, spark_type
 
-POSITIONAL = re.compile(r"f0|_1")
+POSITIONAL = re.compile(r"f\d+|_\d+")
 
 
 def conform_column(column: pa.Array, serializer: TypeSerializer, name: str) -> pa.Array:
@@ -169,7 +169,8 @@ class _Choice:
             f"column {path!r} cannot be written as {self.flink_type}: its type does not fit",
             expected=" or ".join(known),
             found=spark_type(source),
-            remedy=f"cast it to {known[0]}, or name another type for {column!r} in option 'types'",
+            remedy=f"cast it to {known[0]}"
+            + ("" if column.endswith(LAST_ACCESS) else f", or name another type for {column!r} in option 'types'"),
         )
 
 
@@ -183,12 +184,16 @@ def places_of(source: pa.StructType, target: pa.StructType) -> list[int] | None:
         given = [fold(name) for name in names]
         if len(set(given)) == len(given) and {fold(name) for name in wanted} == set(given):
             return [given.index(fold(name)) for name in wanted]
-    return list(range(len(names))) if _is_positional(target) else None
+    own = [name for name in wanted if not POSITIONAL.fullmatch(name)]
+    if not _is_positional(target) or not set(own) <= set(names):
+        return None
+    rest = (index for index, name in enumerate(names) if name not in own)
+    return [names.index(name) if name in own else next(rest) for name in wanted]
 
 
 def _is_positional(kind: pa.StructType) -> bool:
-    """Return whether the names are field numbers, which Flink does not record either."""
-    return kind.num_fields > 0 and POSITIONAL.fullmatch(kind.field(0).name) is not None
+    """Return whether the names are field numbers, which Flink does not record either; a row's kind has its own."""
+    return kind.num_fields > 0 and kind.field(0).name in ("f0", "_1")
 
 
 def _is(kind: pa.DataType, *ids: int) -> bool:
@@ -311,11 +316,25 @@ TIMESTAMP = "timestamp"
 
 
 def expect_each_name_once(schema: pa.Schema) -> None:
-    """Raise OptionError for names that several columns have."""
-    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    """Raise OptionError for names that several columns have, or several fields of a struct."""
+    _expect_once("several columns have the same name", schema.names)
+    for field in schema:
+        _expect_each_field_once(field.type, field.name)
+
+
+def _expect_each_field_once(kind: pa.DataType, path: str) -> None:
+    if _is_struct(kind):
+        _expect_once(f"several fields of column {path!r} have the same name", [field.name for field in kind])
+    for number in range(kind.num_fields):
+        part = kind.field(number)
+        _expect_each_field_once(part.type, f"{path}.{part.name}" if _is_struct(kind) else path)
+
+
+def _expect_once(wrong: str, names: Iterable[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise OptionError(
-            "several columns have the same name",
+            wrong,
             found=", ".join(map(repr, twice)),
             remedy="drop or rename all but one of them",
         )
