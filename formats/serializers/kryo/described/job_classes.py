@@ -11,14 +11,15 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NoReturn, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files import ClassPath, expect_paths
 from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, JavaType, parse_field_type
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.redaction import redacted
@@ -51,6 +52,10 @@ from pyspark_savepoint.formats.serializers.kryo.objects.object_format import RAW
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.formats.variant import VARIANT
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
+    from pyspark_savepoint.formats.serializers.kryo.objects.written_columns import ColumnWriting
 
 
 class Subclasses(Protocol):
@@ -216,31 +221,47 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         """Return the sizes of the encoded values, which are kept until they are written."""
-        values = self._written(column)
-        _KEPT.values = column, self, values
-        return np.array([len(encoded) for encoded in values], np.int64)
+        ends, data = self._written(column)
+        _KEPT.values = column, self, (ends, data)
+        return np.diff(ends)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Write object by object."""
+        """Write together what can be, and the others object by object."""
         from pyspark_savepoint.formats.kernels import numbers
 
         kept: Any = getattr(_KEPT, "values", None)
         _KEPT.values = None
         is_kept = kept is not None and kept[0] is column and kept[1] is self
-        values = kept[2] if is_kept else self._written(column)
-        offsets = np.concatenate([[0], np.cumsum([len(encoded) for encoded in values])]).astype(np.int64)
-        numbers.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
+        numbers.write_bytes(at.buffer, at.position, *(kept[2] if is_kept else self._written(column)))
 
-    def _written(self, column: pa.Array) -> list[bytes]:
+    def _written(self, column: pa.Array) -> tuple[Longs, Bytes]:
+        """Return the ends of the encoded values, from 0 on, and their bytes."""
         if self.job.kryo is None:
             raise self._refuse("written")
         if self.declared == OBJECT:
             raise refusal(self.type_class, "the type of the state does not name the classes of its parts")
         form = self._form(self.job.kryo)
+        # The objects do not depend on the options of reads: the form of a time follows from its column's type.
+        object_column = self._column(DecodeOptions())
+        together = None
+        if len(column) >= MANY:
+            writing = _writing(self, object_column.shape)
+            together = None if writing is None else writing.write(column)
+        if together is None:
+            return _joined(self._objects(object_column, form, column))
+        left, ends, data = together
+        if not left.any():
+            return ends, data
+        values = [data[low:high].tobytes() for low, high in pairwise(ends.tolist())]
+        others = self._objects(object_column, form, column.filter(pa.array(left)))
+        for row, value in zip(np.flatnonzero(left).tolist(), others, strict=True):
+            values[row] = value
+        return _joined(values)
+
+    def _objects(self, object_column: ObjectColumn, form: ObjectFormat, column: pa.Array) -> list[bytes]:
+        """Return the encoded values, written one by one."""
         try:
-            # The objects do not depend on the options of reads: the form of a time follows from its column's type.
-            made = self._column(DecodeOptions()).make(ObjectMaking(form), column)
-            return [write_object(kryo_object, form) for kryo_object in made]
+            return [write_object(kryo_object, form) for kryo_object in object_column.make(ObjectMaking(form), column)]
         except ForeignError as error:
             name, *reason = error.args
             raise refusal(name, reason[0] if reason else "it is not described") from None
@@ -252,6 +273,20 @@ class DescribedKryoSerializer(KryoSerializer):
             found=f"{name}: {reason[0]}" if reason else name,
             remedy=f"describe the class in option 'classes' or 'kryoTypes', or {RAW}",
         )
+
+
+@lru_cache(maxsize=256)
+def _writing(serializer: DescribedKryoSerializer, shape: ColumnShape) -> ColumnWriting | None:
+    """Return how the values of a column are written together, None if they are not."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.written_columns import ColumnWriting
+
+    return ColumnWriting.of(shape, serializer._form(serializer.job.kryo or 5))
+
+
+def _joined(values: list[bytes]) -> tuple[Longs, Bytes]:
+    """Return the ends of values, from 0 on, and their bytes."""
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return ends, np.frombuffer(bytearray(b"".join(values)), np.uint8)
 
 
 @dataclass

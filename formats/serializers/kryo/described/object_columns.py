@@ -248,7 +248,7 @@ class ObjectColumns:
                 raise refusal(name, "its values can be read, but not written")
             return jdk_objects(name, column, making.constants)
 
-        return ObjectColumn(arrow, convert, make, leaf_shape(arrow, accepted))
+        return ObjectColumn(arrow, convert, make, leaf_shape(arrow, accepted, name if is_written(name) else ""))
 
     @staticmethod
     def _held(name: str, inner: ObjectColumn) -> ObjectColumn:
@@ -259,7 +259,9 @@ class ObjectColumns:
             """Return holders; NULL becomes an empty holder, because the column does not distinguish it from null."""
             return [KryoObject(name, {(name, "value"): held}) for held in inner.make(making, column)]
 
-        return ObjectColumn(inner.arrow, convert, make, _shape(shapes.HELD, inner.arrow, inner, classes=(name,)))
+        return ObjectColumn(
+            inner.arrow, convert, make, _shape(shapes.HELD, inner.arrow, inner, classes=(name,), written=name)
+        )
 
     def _described(self, kind: ClassType, around: tuple[str, ...]) -> ObjectColumn:
         """Return the column of a user's class."""
@@ -314,15 +316,21 @@ class ObjectColumns:
         arrow = pa.struct([pa.field(part, each.arrow) for part, (_, each) in parts.items()])
         columns = [each for _, each in parts.values()]
         keys = tuple(key for key, _ in parts.values())
-        return ObjectColumn(arrow, convert, make, _shape(shapes.STRUCT, arrow, *columns, classes=(name,), keys=keys))
+        shape = _shape(shapes.STRUCT, arrow, *columns, classes=(name,), keys=keys, written=name)
+        return ObjectColumn(arrow, convert, make, shape)
 
 
 def _shape(
-    kind: str, arrow: pa.DataType, *parts: ObjectColumn, classes: tuple[str, ...] = (), keys: tuple[FieldKey, ...] = ()
+    kind: str,
+    arrow: pa.DataType,
+    *parts: ObjectColumn,
+    classes: tuple[str, ...] = (),
+    keys: tuple[FieldKey, ...] = (),
+    written: str | None = None,
 ) -> ColumnShape:
     """Return the shape of a column of parts."""
     of_parts = [ColumnShape(shapes.OTHER, each.arrow) if each.shape is NO_SHAPE else each.shape for each in parts]
-    return ColumnShape(kind, arrow, classes, tuple(of_parts), keys)
+    return ColumnShape(kind, arrow, classes, tuple(of_parts), keys, written or "")
 
 
 #: Classes whose objects consist of one value.
@@ -385,7 +393,7 @@ def _enum(name: str, constants: tuple[str, ...]) -> ObjectColumn:
             objects.append(None if text is None else constant(making.constants, name, ordinals[text]))
         return objects
 
-    shape = ColumnShape(shapes.ENUM, pa.string())
+    shape = ColumnShape(shapes.ENUM, pa.string(), written=name)
     return ObjectColumn(pa.string(), lambda values, each: _constant(values, each), make, shape)
 
 
@@ -461,7 +469,7 @@ def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectCo
             return _regrouped(counts, element.make(making, list_parts(present)[1]), made)
 
     arrow = pa.list_(pa.field("element", element.arrow))
-    return ObjectColumn(arrow, convert, make, _shape(shapes.LIST, arrow, element))
+    return ObjectColumn(arrow, convert, make, _shape(shapes.LIST, arrow, element, written=made))
 
 
 def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
@@ -491,4 +499,4 @@ def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | N
             return _regrouped(counts, list(zip(firsts, value.make(making, items), strict=True)), made)
 
     arrow = map_type(key.arrow, value.arrow)
-    return ObjectColumn(arrow, convert, make, _shape(shapes.MAP, arrow, key, value))
+    return ObjectColumn(arrow, convert, make, _shape(shapes.MAP, arrow, key, value, written=made))

@@ -20,7 +20,8 @@ class ColumnShape:
     ``text`` has strings or bytes, ``big`` whole numbers of 128 bits; ``held`` has the type of its part, ``other`` only
     nulls that kernels read.
 
-    ``classes`` are the classes of the objects that it holds, where only these are accepted.
+    ``classes`` are the classes of the objects that it holds, where only these are accepted. ``written`` is the class of
+    the objects that are made of its values, if these can be written.
     """
 
     kind: str
@@ -29,24 +30,26 @@ class ColumnShape:
     parts: tuple[ColumnShape, ...] = ()
     #: The fields of a struct.
     keys: tuple[FieldKey, ...] = ()
+    written: str = ""
 
 
-def leaf_shape(arrow: pa.DataType, classes: tuple[str, ...]) -> ColumnShape:
+def leaf_shape(arrow: pa.DataType, classes: tuple[str, ...], written: str = "") -> ColumnShape:
     """Return the shape of the column of a class of the JDK."""
     if pa.types.is_list(arrow):
         element = arrow.value_type
         name = next((java for java, kind in _ELEMENTS if kind == element), None)
-        part = ColumnShape(OTHER, element) if name is None else leaf_shape(element, (name,))
-        return ColumnShape(LIST, arrow, classes, (part,))
+        part = ColumnShape(OTHER, element) if name is None else leaf_shape(element, (name,), name)
+        return ColumnShape(LIST, arrow, classes, (part,), (), written)
     if pa.types.is_struct(arrow) and "java.time.Duration" not in classes:
         parts = tuple(ColumnShape(SCALAR, field.type) for field in arrow)
-        return ColumnShape(STRUCT, arrow, classes, parts)
+        return ColumnShape(STRUCT, arrow, classes, parts, (), written)
     if pa.types.is_decimal(arrow):
         whole = arrow == pa.decimal128(38, 0) and "java.math.BigInteger" in classes
-        return ColumnShape(BIG if whole else OTHER, arrow, classes)
+        return ColumnShape(BIG if whole else OTHER, arrow, classes, (), (), written)
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
-        return ColumnShape(TEXT, arrow, classes)
-    return ColumnShape(OTHER if pa.types.is_large_string(arrow) else SCALAR, arrow, classes)
+        return ColumnShape(TEXT, arrow, classes, (), (), written)
+    kind = OTHER if pa.types.is_large_string(arrow) else SCALAR
+    return ColumnShape(kind, arrow, classes, (), (), written)
 
 
 #: The classes of the elements of arrays and bit sets.

@@ -175,7 +175,7 @@ class VariantWriting:
                 return True
             if max(len(self.values), len(self.metadata)) > 4 * self.most + (1 << 20):
                 return False
-            self.values, self.metadata = (_doubled(array) for array in (self.values, self.metadata))
+            self.values, self.metadata = (doubled(array) for array in (self.values, self.metadata))
 
     def array(self, together: Flags, nulls: Flags) -> pa.Array:
         """Return the column of the rows that were written; ``nulls`` of all rows."""
@@ -187,7 +187,8 @@ class VariantWriting:
         return struct_array(VARIANT, parts, len(valid), valid)
 
 
-def _doubled(array: Bytes) -> Bytes:
+def doubled(array: Bytes) -> Bytes:
+    """Return an array of twice the size, which begins with the same bytes."""
     more = np.empty(2 * len(array), np.uint8)
     more[: len(array)] = array
     return more
@@ -368,7 +369,7 @@ class ColumnFilling:
             )
             if row == len(valid):
                 return binary_array(arrow, offsets, data[: int(offsets[-1])].copy(), valid)
-            data = _doubled(data)
+            data = doubled(data)
 
 
 def _scalars(kind: pa.DataType, valid: Flags, numbers: Longs, more: Longs) -> pa.Array:

@@ -256,8 +256,7 @@ class ValueTables:
         """Return what is in the objects of a class of the JDK: the constants of an enum, or the class of the parts."""
         classes = self.form.classes
         if kind == kinds.ENUM:
-            constants = ENUMS.get(name) or (classes.constants(name) if classes.find(name) else ())
-            return [[0, 0, 0, 0, *self._text(constant.encode("ascii"))] for constant in constants]
+            return [[0, 0, 0, 0, *self._text(constant.encode("ascii"))] for constant in self.constants(name)]
         if read == kinds.ARRAY:
             element = component(name)
             final = element[0] == "[" or classes.is_final(element)
@@ -265,6 +264,11 @@ class ValueTables:
         if name in _PRIMITIVES:
             return [[kinds.SURE, self.node(_PRIMITIVES[name]), 0, 0, 0, 0]]
         return []
+
+    def constants(self, name: str) -> tuple[str, ...]:
+        """Return the names of the constants of an enum."""
+        classes = self.form.classes
+        return ENUMS.get(name) or (classes.constants(name) if classes.find(name) else ())
 
     def _describe_fields(self, name: str, node: int, arguments: tuple[JavaType, ...] = ()) -> None:
         """Describe a class by its fields; ``arguments`` are those of its type parameters."""
