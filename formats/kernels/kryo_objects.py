@@ -4,10 +4,12 @@ What it knows of the classes of a column are tables (``kryo/objects/written_colu
 for a job:
 
     columns[c]    how an object is read, whether no reference precedes it, what precedes it (VALUE: its class, NULLABLE:
-                  a byte 0 or 1, SURE: nothing), its class, the first column of its parts and their number
-    classes[k]    the registered id, or -1; start and length of the name in ``names``, as Kryo writes it
-    cells         values of all columns, those of column c from ``bases[c]`` on: whether there is one, and two numbers;
-                  of a text start and length in ``data``, of a list the first of the cells of its parts and their number
+                  a byte 0 or 1, SURE: nothing), its class, the first column of its parts and their number, and
+                  where its cells begin
+    classes[k]    the registered id, or -1; start and length of the name in ``names``, as Kryo writes it; the number of
+                  the name in a value
+    cells         values of all columns: whether there is one, and two numbers; of a text start and length in ``data``,
+                  of a list the first of the cells of its parts and their number
 
 Values that have no such bytes, or a text that is not written as usual, are left to the caller.
 """
@@ -89,8 +91,12 @@ from pyspark_savepoint.formats.kernels.kryo_values import DAY_MICROS
 from pyspark_savepoint.formats.kernels.strings import code_point
 
 #: Columns of the table of columns, and of that of classes.
-HOW_READ, PLAIN_BODY, PRECEDED, CLASS, FIRST_COLUMN, COLUMNS = range(6)
-ID, NAME, NAME_SIZE = range(3)
+HOW_READ, PLAIN_BODY, PRECEDED, CLASS, FIRST_COLUMN, COLUMNS, BASE = range(7)
+ID, NAME, NAME_SIZE, SEEN = range(4)
+#: What precedes an element where no elements follow, and where each part has what its column says.
+NO_ELEMENTS, OF_COLUMN = -1, -2
+#: Objects of which the parts are written one by one.
+OPENED = (FIELDS, OPTIONAL, REFERENCE, COLLECTION, NO_NULLS, ARRAY, MAP)
 #: The classes of time zones, which are in every table.
 OFFSET_CLASS, REGION_CLASS = 0, 1
 #: What a cell has: nothing, a value, or one that is left to the caller.
@@ -111,15 +117,15 @@ LAST_DAY, FIRST_DAY = 2_932_896, -719_162
 
 
 @kernel
-def _put_class(classes: Any, names: Any, k: Any, out: Any, q: Any, seen: Any, state: Any) -> Any:
+def _put_class(classes: Any, names: Any, k: Any, out: Any, q: Any, state: Any) -> Any:
     """Store a class: its id, its name, or the number of its name in this value."""
     if classes[k, ID] >= 0:
         return put_int(out, q, classes[k, ID] + 2)
     out[q] = 1
-    if seen[k] >= 0:
-        return put_int(out, q + 1, seen[k])
+    if classes[k, SEEN] >= 0:
+        return put_int(out, q + 1, classes[k, SEEN])
     q = put_int(out, q + 1, state[NAMED])
-    seen[k] = state[NAMED]
+    classes[k, SEEN] = state[NAMED]
     state[NAMED] += 1
     for j in range(classes[k, NAME_SIZE]):
         out[q + j] = names[classes[k, NAME] + j]
@@ -217,7 +223,7 @@ def _put_part_offset(kryo: Any, data: Any, seconds: Any, out: Any, q: Any, const
 
 @kernel
 def _put_zoned(
-    kryo: Any, read: Any, classes: Any, names: Any, data: Any, p: Any, end: Any, out: Any, q: Any, seen: Any,
+    kryo: Any, read: Any, classes: Any, names: Any, data: Any, p: Any, end: Any, out: Any, q: Any,
     constants: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Store the text of an OffsetTime, OffsetDateTime or ZonedDateTime."""
@@ -261,9 +267,9 @@ def _put_zoned(
         if q < 0 or read == OFFSET_DATE_TIME:
             return q
         if size == 0:
-            q = _put_class(classes, names, OFFSET_CLASS, out, q, seen, state)
+            q = _put_class(classes, names, OFFSET_CLASS, out, q, state)
             return _put_part_offset(kryo, data, offset, out, q, constants, state)
-        q = _put_class(classes, names, REGION_CLASS, out, q, seen, state)
+        q = _put_class(classes, names, REGION_CLASS, out, q, state)
         q, follows = _put_constant(data, REGION_CLASS, zone, size, out, q, constants, state)
         return put_string(data, zone, size, out, _new(out, q, state)) if follows else q
     return put_string(data, zone, size if size > 0 else p - zone, out, q)
@@ -322,7 +328,7 @@ def _put_partial(kryo: Any, read: Any, data: Any, p: Any, end: Any, out: Any, q:
 
 @kernel
 def _put_leaf(
-    kryo: Any, read: Any, classes: Any, names: Any, data: Any, a: Any, b: Any, out: Any, q: Any, seen: Any,
+    kryo: Any, read: Any, classes: Any, names: Any, data: Any, a: Any, b: Any, out: Any, q: Any,
     constants: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Store the body of what is no container."""
@@ -350,7 +356,7 @@ def _put_leaf(
         nanos = a % DAY_MICROS * 1000
         q = _put_date_time(kryo, date_of(a // DAY_MICROS), nanos, out, q, state) if good else LEFT
     elif read in (ZONED, OFFSET_DATE_TIME, OFFSET_TIME):
-        q = _put_zoned(kryo, read, classes, names, data, a, a + b, out, q, seen, constants, state)
+        q = _put_zoned(kryo, read, classes, names, data, a, a + b, out, q, constants, state)
     elif read == BIG_INTEGER:
         q = put_big(out, q, a, b)
     else:
@@ -397,18 +403,16 @@ def _put_bits(kryo: Any, cells: Any, first: Any, count: Any, out: Any, q: Any) -
 @kernel
 def _put_list_head(
     kryo: Any, read: Any, columns: Any, classes: Any, names: Any, cells: Any, part: Any, first: Any, count: Any,
-    out: Any, q: Any, seen: Any, state: Any,
+    out: Any, q: Any, state: Any,
 ) -> Any:  # fmt: skip
-    """Store what precedes the elements of a collection; return the position and what precedes each element.
-
-    That is -1 where no elements follow.
-    """
+    """Store what precedes the elements of a collection; return the position and what precedes each element."""
     how = np.int64(columns[part, PRECEDED])
+    first += columns[part, BASE]
     if kryo == 2 or read == ARRAY:
         return put_int(out, q, count + (1 if read == ARRAY else 0)), how
     if count == 0:
         out[q] = 1
-        return q + 1, np.int64(-1)
+        return q + 1, np.int64(NO_ELEMENTS)
     some, every = False, True
     for j in range(first, first + count):
         some = some or cells[j, 0] == MISSING
@@ -421,8 +425,8 @@ def _put_list_head(
         q = put_flag_and_size(out, q, True, count + 1)
         if every:
             out[q] = 0
-            return q + 1, np.int64(-1)
-        q = _put_class(classes, names, columns[part, CLASS], out, q, seen, state)
+            return q + 1, np.int64(NO_ELEMENTS)
+        q = _put_class(classes, names, columns[part, CLASS], out, q, state)
         if read != NO_NULLS:
             out[q] = 1 if some else 0
             q += 1
@@ -431,11 +435,11 @@ def _put_list_head(
 
 @kernel
 def _put_object(
-    kryo: Any, columns: Any, classes: Any, names: Any, bases: Any, cells: Any, data: Any, c: Any, i: Any, how: Any,
-    out: Any, q: Any, seen: Any, constants: Any, state: Any,
+    kryo: Any, columns: Any, classes: Any, names: Any, cells: Any, data: Any, c: Any, i: Any, how: Any,
+    out: Any, q: Any, constants: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Store object ``i`` of column ``c``, or null, with what precedes it; return the next position, LEFT or NO_ROOM."""
-    cell = bases[c] + i
+    cell = columns[c, BASE] + i
     read = columns[c, HOW_READ]
     there, a, b = cells[cell, 0], cells[cell, 1], cells[cell, 2]
     if there == LEFT_OUT or (there == MISSING and how == SURE):
@@ -446,7 +450,7 @@ def _put_object(
         out[q] = 0
         return np.int64(q + 1)
     if how == VALUE:
-        q = _put_class(classes, names, columns[c, CLASS], out, q, seen, state)
+        q = _put_class(classes, names, columns[c, CLASS], out, q, state)
     if columns[c, PLAIN_BODY]:
         if how == NULLABLE:
             out[q] = 1
@@ -463,51 +467,40 @@ def _put_object(
     else:
         q = _new(out, q, state)
     first = columns[c, FIRST_COLUMN]
-    if read in (FIELDS, OPTIONAL, REFERENCE):
-        for part in range(first, first + columns[c, COLUMNS]):
+    if read in OPENED:
+        # The parts: how many columns, and how many cells of each.
+        part, size, each = np.int64(0), columns[c, COLUMNS], np.int64(OF_COLUMN)
+        start, count = np.int64(i), np.int64(1)
+        if read in (MAP, COLLECTION, NO_NULLS, ARRAY):
+            start, count = a, b
+            if read == MAP:
+                q = put_int(out, q, b if kryo == 2 else b + 1)
+            else:
+                q, each = _put_list_head(kryo, read, columns, classes, names, cells, first, a, b, out, q, state)
+                count = b if q >= 0 and each != NO_ELEMENTS else np.int64(0)
+        for k in range(count * size):
+            part = first + k % size
             q = _put_object(
-                kryo, columns, classes, names, bases, cells, data, np.int64(part), i, columns[part, PRECEDED], out, q,
-                seen, constants, state,
+                kryo, columns, classes, names, cells, data, part, start + k // size,
+                columns[part, PRECEDED] if each == OF_COLUMN else each, out, q, constants, state,
             )  # fmt: skip
             if q < 0:
                 break
-    elif read == MAP:
-        q = put_int(out, q, b if kryo == 2 else b + 1)
-        for j in range(a, a + b):
-            for part in range(first, first + 2):
-                q = _put_object(
-                    kryo, columns, classes, names, bases, cells, data, np.int64(part), np.int64(j),
-                    columns[part, PRECEDED], out, q, seen, constants, state,
-                )  # fmt: skip
-                if q < 0:
-                    return np.int64(q)
-    elif read in (COLLECTION, NO_NULLS, ARRAY):
-        q, each = _put_list_head(
-            kryo, read, columns, classes, names, cells, first, bases[first] + a, b, out, q, seen, state
-        )
-        if q >= 0 and each >= 0:
-            for j in range(a, a + b):
-                q = _put_object(
-                    kryo, columns, classes, names, bases, cells, data, np.int64(first), np.int64(j), each, out, q,
-                    seen, constants, state,
-                )  # fmt: skip
-                if q < 0:
-                    break
     elif read == PRIMITIVES:
-        q = _put_numbers(kryo, columns[first, HOW_READ], cells, bases[first] + a, b, out, q)
+        q = _put_numbers(kryo, columns[first, HOW_READ], cells, columns[first, BASE] + a, b, out, q)
     elif read == BITS:
-        q = _put_bits(kryo, cells, bases[first] + a, b, out, q)
+        q = _put_bits(kryo, cells, columns[first, BASE] + a, b, out, q)
     elif q + state[ROOM] + (3 * b if read in (TEXT, BYTES, ZONED) else 0) > out.shape[0]:
         q = np.int64(NO_ROOM)
     else:
-        q = _put_leaf(kryo, read, classes, names, data, a, b, out, q, seen, constants, state)
+        q = _put_leaf(kryo, read, classes, names, data, a, b, out, q, constants, state)
     return np.int64(q)
 
 
 @kernel
 def write_rows(
-    kryo: Any, columns: Any, classes: Any, names: Any, bases: Any, cells: Any, data: Any, first: Any, out: Any,
-    ends: Any, left: Any, seen: Any, constants: Any, state: Any,
+    kryo: Any, columns: Any, classes: Any, names: Any, cells: Any, data: Any, first: Any, out: Any,
+    ends: Any, left: Any, constants: Any, state: Any,
 ) -> Any:  # fmt: skip
     """Store the values of rows one after the other, from row ``first`` on; return the row that has no room.
 
@@ -519,11 +512,11 @@ def write_rows(
         state[OBJECTS] = 0
         state[NAMED] = 0
         state[CONSTANTS] = 0
-        for k in range(seen.shape[0]):
-            seen[k] = -1
+        for k in range(classes.shape[0]):
+            classes[k, SEEN] = -1
         after = _put_object(
-            kryo, columns, classes, names, bases, cells, data, np.int64(0), row, columns[0, PRECEDED], out, q,
-            seen, constants, state,
+            kryo, columns, classes, names, cells, data, np.int64(0), row, columns[0, PRECEDED], out, q,
+            constants, state,
         )  # fmt: skip
         if after == NO_ROOM:
             break

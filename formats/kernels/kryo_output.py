@@ -333,12 +333,12 @@ def parse_period(data: Any, p: Any, end: Any) -> Any:
 
 @kernel
 def parse_decimal(data: Any, p: Any, end: Any) -> Any:
-    """Read ``-12.30``: the halves of the unscaled number, the scale, and the position."""
+    """Read ``-12.30`` or ``1.5E-7``: the halves of the unscaled number, the scale, and the position."""
     low, high = np.uint64(0), np.uint64(0)
     negative = p < end and data[p] == 45
     p += 1 if negative else 0
-    digits, point = 0, -1
-    good = end - p <= MAX_PARSED
+    digits, point, scale = 0, -1, np.int64(0)
+    good = True
     four, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
     while good and p < end:
         c = np.int64(data[p])
@@ -351,11 +351,19 @@ def parse_decimal(data: Any, p: Any, end: Any) -> Any:
             low = (above << shift) | (below & four)
             high = high * np.uint64(10) + (above >> shift)
             digits += 1
+        elif c == 69 and p + 2 < end and p + 6 >= end and data[p + 1] in (43, 45):
+            exponent = np.int64(0)
+            for k in range(p + 2, end):
+                good = good and 48 <= data[k] <= 57
+                exponent = exponent * 10 + (np.int64(data[k]) - 48)
+            scale = exponent if data[p + 1] == 45 else -exponent
+            p = end - 1
         else:
             good = False
         p += 1
-    good = good and digits > 0 and point != digits
+    good = good and 0 < digits <= MAX_PARSED and point != digits
+    scale += digits - point if point >= 0 else 0
     if negative:
         low = ~low + ONE
         high = ~high + np.uint64(1 if low == 0 else 0)
-    return np.int64(low), np.int64(high), np.int64(digits - point if point >= 0 else 0), np.int64(end if good else -1)
+    return np.int64(low), np.int64(high), scale, np.int64(end if good else -1)

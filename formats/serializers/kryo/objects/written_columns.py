@@ -44,8 +44,6 @@ _CONTAINERS = {
     shapes.LIST: {kinds.COLLECTION, kinds.NO_NULLS, kinds.ARRAY, kinds.PRIMITIVES, kinds.BITS},
     shapes.MAP: {kinds.MAP},
 }
-#: Those of which the parts are written one by one.
-_OPENED = {kinds.FIELDS, kinds.OPTIONAL, kinds.REFERENCE, kinds.COLLECTION, kinds.NO_NULLS, kinds.ARRAY, kinds.MAP}
 _MOMENTS = (kinds.INSTANT, kinds.SQL_TIMESTAMP, kinds.DURATION)
 #: What is parsed, or written as it is.
 _TEXTS = {
@@ -86,7 +84,7 @@ class _Precedence(ObjectWriter):
             is_named = self.named == kryo_object.class_name
             self.rows[column][kryo_objects.PRECEDED] = kinds.VALUE if is_named else kinds.NULLABLE
         self.named = None
-        if column is None or self.rows[column][kryo_objects.HOW_READ] in _OPENED:
+        if column is None or self.rows[column][kryo_objects.HOW_READ] in kryo_objects.OPENED:
             super().object(kryo_object, nullable, arguments)
 
 
@@ -117,17 +115,16 @@ class ColumnWriting:
             filling.fill(column)
         except _NotTogetherError:
             return None
-        rows, row = len(column), 0
+        rows, row, classes = len(column), 0, self.classes.copy()
         state = np.zeros(STATE, np.int64)
         state[kryo_objects.ROOM] = 256 + int(self.classes[:, kryo_objects.NAME_SIZE].max())
         ends, left = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
-        seen = np.zeros(len(self.classes), np.int64)
         constants = np.zeros((kryo_objects.MAX_CONSTANTS, 4), np.int64)
         out: Bytes = np.empty(1024 + 16 * rows * len(self.shapes), np.uint8)
         while True:
             row = kryo_objects.write_rows(
-                *(self.kryo, self.columns, self.classes, self.names, filling.bases, filling.cells, filling.data),
-                *(row, out, ends, left, seen, constants, state),
+                *(self.kryo, filling.columns, classes, self.names, filling.cells, filling.data),
+                *(row, out, ends, left, constants, state),
             )
             if row == rows:
                 return left, ends, out[: int(ends[-1])]
@@ -152,7 +149,7 @@ def _writing(shape: ColumnShape, form: ObjectFormat) -> ColumnWriting:
         if read == kinds.ENUM:
             constants[number] = tables.constants(each.written)
         plain, of_class = form.body(each.written).plain, names.setdefault(each.written, len(names))
-        rows.append([read, int(plain), kinds.SURE, of_class, first, len(each.parts)])
+        rows.append([read, int(plain), kinds.SURE, of_class, first, len(each.parts), 0])
         first += len(each.parts)
     columns: dict[int, int] = {}
     _Precedence(form, columns, rows).value(_example(0, found, rows, columns))
@@ -160,7 +157,7 @@ def _writing(shape: ColumnShape, form: ObjectFormat) -> ColumnWriting:
     for name in names:
         start = len(texts.data)
         texts.text(BOXES.get(name, name))
-        classes.append([form.numbers.get(name, -1), start, len(texts.data) - start])
+        classes.append([form.numbers.get(name, -1), start, len(texts.data) - start, -1])
     return ColumnWriting(
         *(form.version, found, np.array(rows, np.int64), np.array(classes, np.int64)),
         *(np.frombuffer(bytes(texts.data), np.uint8).copy(), constants),
@@ -213,7 +210,8 @@ class _Filling:
             arrays += self._parts(number, shape, array, each)
             cells.append(each)
             arrays[number] = None
-        self.bases: Longs = np.cumsum([0, *map(len, cells)])[:-1]
+        self.columns = writing.columns.copy()
+        self.columns[:, kryo_objects.BASE] = np.cumsum([0, *map(len, cells)])[:-1]
         self.cells: Cells = np.concatenate(cells)
         self.data = np.concatenate([*self.texts, np.zeros(8, np.uint8)])
 

@@ -8,11 +8,12 @@ import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
 
 /**
- * Measures how long Flink takes to read values: {@code FILE COUNT}. Each line of the file is a name, a serializer's snapshot and
- * values, of which {@code COUNT} are read again and again; the answer has the name and the nanoseconds of the thread for a value,
- * the least of five.
+ * Measures how long Flink takes to read and to write values: {@code FILE COUNT}. Each line of the file is a name, a serializer's
+ * snapshot and values, of which {@code COUNT} are read again and again, and their objects written; the answer has the name and
+ * the nanoseconds of the thread for a value read and one written, the least of five.
  */
 public final class ReadKryo {
     private static final int ROUNDS = 5;
@@ -31,25 +32,44 @@ public final class ReadKryo {
         }
     }
 
-    private static long measured(String[] parts, int count) throws Exception {
+    private static String measured(String[] parts, int count) throws Exception {
         HexFormat hex = HexFormat.of();
         TypeSerializerSnapshot<?> snapshot = TypeSerializerSnapshot.readVersionedSnapshot(
                 new DataInputDeserializer(hex.parseHex(parts[1])), ReadKryo.class.getClassLoader());
-        TypeSerializer<?> serializer = snapshot.restoreSerializer();
+        @SuppressWarnings("unchecked")
+        TypeSerializer<Object> serializer = (TypeSerializer<Object>) snapshot.restoreSerializer();
         List<byte[]> values = new ArrayList<>();
+        List<Object> objects = new ArrayList<>();
         for (int i = 2; i < parts.length; i++) {
             values.add(hex.parseHex(parts[i]));
+            objects.add(serializer.deserialize(new DataInputDeserializer(values.get(i - 2))));
         }
-        var clock = java.lang.management.ManagementFactory.getThreadMXBean();
         DataInputDeserializer input = new DataInputDeserializer();
+        long read = least(count, i -> {
+            input.setBuffer(values.get(i % values.size()));
+            return serializer.deserialize(input);
+        });
+        DataOutputSerializer output = new DataOutputSerializer(1 << 16);
+        long written = least(count, i -> {
+            output.clear();
+            serializer.serialize(objects.get(i % objects.size()), output);
+            return output;
+        });
+        return read + "\t" + written;
+    }
+
+    private interface Work {
+        Object of(int number) throws Exception;
+    }
+
+    private static long least(int count, Work work) throws Exception {
+        var clock = java.lang.management.ManagementFactory.getThreadMXBean();
         long least = Long.MAX_VALUE;
         int seen = 0;
         for (int round = 0; round < ROUNDS; round++) {
             long start = clock.getCurrentThreadCpuTime();
             for (int i = 0; i < count; i++) {
-                byte[] value = values.get(i % values.size());
-                input.setBuffer(value);
-                seen += serializer.deserialize(input) == null ? 0 : 1;
+                seen += work.of(i) == null ? 0 : 1;
             }
             least = Math.min(least, clock.getCurrentThreadCpuTime() - start);
         }
