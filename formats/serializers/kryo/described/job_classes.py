@@ -2,7 +2,8 @@
 
 :class:`JobClasses` holds the options ``classes``, ``kryoTypes`` and ``serializers`` of a read. It pickles as paths and
 text; each process parses the classes that it needs once. Values of the usual classes are read together
-(``objects/value_columns.py``), all others row by row: see ``objects`` and ``object_columns.py``.
+(``objects/value_columns.py``), and written (``objects/written_columns.py``), all others row by row: see ``objects`` and
+``object_columns.py``.
 """
 
 from __future__ import annotations
