@@ -212,7 +212,7 @@ def put_zone_offset(kryo: Any, out: Any, q: Any, seconds: Any) -> Any:
 @inline
 def _pair(data: Any, p: Any, end: Any) -> Any:
     """Return the number of two digits, -1 if there are none."""
-    number = -1
+    number = np.int64(-1)
     if p + 2 <= end and 48 <= data[p] <= 57 and 48 <= data[p + 1] <= 57:
         number = np.int64(data[p] - 48) * 10 + np.int64(data[p + 1] - 48)
     return number
