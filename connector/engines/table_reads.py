@@ -7,7 +7,8 @@ where a serializer counted such a string, so that other tables cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ from pyspark_savepoint.options.operators import with_requested_uid
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.request import Table, TablePartition
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, with_catalogs
+from pyspark_savepoint.statebackends.sources.open_operator import proved_meanwhile
 
 T = TypeVar("T")
 #: Target size of a partition, that of Spark's file sources (``spark.sql.files.maxPartitionBytes``).
@@ -45,22 +48,33 @@ def table_of(options: SavepointReadOptions) -> tuple[SavepointReadOptions, Table
 
 
 def partitions_of(
-    options: SavepointReadOptions, columns: Callable[[pa.Schema], list[str]], workers: int
+    options: SavepointReadOptions, columns: Callable[[pa.Schema], list[str]], workers: int, *, for_tasks: bool = False
 ) -> tuple[SavepointReadOptions, Table, list[TablePartition]]:
     """Return the table restricted to some columns, and its partitions for a number of workers.
 
     ``columns`` names columns of a schema, and raises an error if the table is not the one that was planned. The options
-    are returned, too, as :func:`table_of` does.
+    are returned, too, as :func:`table_of` does. ``for_tasks``: other processes read the partitions, so that these have
+    the catalogs of databases.
     """
 
     def plan(tried: SavepointReadOptions) -> tuple[Table, list[TablePartition]]:
-        table = open_table(tried.request())
-        chosen = table.select(columns(table.schema))
-        count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
-        return chosen, chosen.partitions(count)
+        with proved_meanwhile() if for_tasks else nullcontext():
+            table = open_table(tried.request())
+            chosen = table.select(columns(table.schema))
+            count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
+            partitions = chosen.partitions(count)
+            return chosen, _with_catalogs(partitions) if for_tasks else partitions
 
     effective_options, (table, partitions) = _retried(options, plan, planned=True)
     return effective_options, table, partitions
+
+
+def _with_catalogs(partitions: list[TablePartition]) -> list[TablePartition]:
+    found = {i: getattr(partition, "split", None) for i, partition in enumerate(partitions)}
+    splits = {i: split for i, split in found.items() if isinstance(split, KeyedSplit)}
+    known = dict(zip(splits, with_catalogs([*splits.values()]), strict=True))
+    whole: list[Any] = partitions
+    return [replace(one, split=known[i]) if i in known else one for i, one in enumerate(whole)]
 
 
 def _retried(

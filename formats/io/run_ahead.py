@@ -38,6 +38,8 @@ LONGEST_WAIT = 5.0
 SIZE_ALONE = "size"
 #: Number of files that are opened ahead at first by readers that may stop soon, and by how much that grows.
 FEW_AHEAD, GROWTH = 2, 16
+#: The same of a task of Spark, which seldom stops soon, and the bytes of these files.
+TASK_AHEAD, TASK_BYTES = 32, 16 << 20
 
 _TO_THE_END: ContextVar[bool] = ContextVar("to_the_end", default=False)
 
@@ -79,6 +81,8 @@ class BytesAhead:
     _lock = threading.Lock()
     total = 0
     limit = AHEAD_BYTES
+    #: Files that are opened ahead at first, and the most bytes of them.
+    first, first_bytes = 1, AHEAD_BYTES
 
     @classmethod
     def add(cls, count: int) -> None:
@@ -87,9 +91,10 @@ class BytesAhead:
             cls.total += count
 
     @classmethod
-    def within(cls, memory: int) -> None:
-        """Let a read begin with option ``memory``, which is a limit below the default one."""
+    def within(cls, memory: int, *, task: bool = False) -> None:
+        """Let a read begin with option ``memory``, which is a limit below the default one; ``task``: one of Spark."""
         cls.limit = min(memory, AHEAD_BYTES)
+        cls.first, cls.first_bytes = (TASK_AHEAD, TASK_BYTES) if task else (1, AHEAD_BYTES)
 
 
 class Readers:
@@ -110,6 +115,8 @@ class _Queue:
     def __init__(self, files: Iterator[Announcement], width: int, group: Readers | None) -> None:
         self._waiting = files
         self._width = width
+        #: The most bytes of its files, as long as the reader may stop soon.
+        self._most = AHEAD_BYTES if width >= AHEAD_FILES else BytesAhead.first_bytes
         self.group = group
         self._bytes = 0
         self._started: deque[Announcement] = deque()
@@ -132,7 +139,9 @@ class _Queue:
         limit, left = self._bytes_left()
         if self._started and (REFILL_FILES * len(self._started) > self._width or REFILL_FILES * left < limit):
             return
-        while len(self._started) < self._width and (self._bytes_left()[1] > 0 or not self._started):
+        while not self._started or (
+            len(self._started) < self._width and self._bytes < self._most and self._bytes_left()[1] > 0
+        ):
             file = next(self._waiting, None)
             if file is None:
                 return
@@ -169,7 +178,7 @@ class _Queue:
         while self._started and self._started[0].number < announcement.number - AHEAD:
             self._drop(self._started[0]).give_up()
         if announcement.number > 1:  # a reader that stops soon takes one
-            self._width = min(GROWTH * self._width, AHEAD_FILES)
+            self._width, self._most = min(GROWTH * self._width, AHEAD_FILES), AHEAD_BYTES
         self._top_up()
         assert announcement.file is not None
         return announcement.file
@@ -230,7 +239,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES, group: Re
         yield from waiting
 
     with _LOCK:
-        queue = _Queue(all_files(), AHEAD_FILES if _TO_THE_END.get() else width, group)
+        queue = _Queue(all_files(), AHEAD_FILES if _TO_THE_END.get() else max(width, BytesAhead.first), group)
         _QUEUES.append(queue)
     try:
         yield

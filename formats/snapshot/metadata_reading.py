@@ -178,6 +178,27 @@ def _read_remote(filesystem: SnapshotFileSystem, metadata_path: str) -> ReadMeta
     return _of_published(uri, published)
 
 
+def version_read(filesystem: SnapshotFileSystem, metadata_path: str, identity: str) -> Published | None:
+    """Return the version of a metadata file in a store, without its bytes, if this process has read that one last."""
+    kept = _CACHE.get(filesystem.uri(metadata_path))
+    return kept[0] if kept is not None and kept[1].identity == identity else None
+
+
+def is_version(filesystem: SnapshotFileSystem, metadata_path: str, known: Published) -> bool:
+    """Return whether a metadata file in a store still has a version that another process has read.
+
+    It takes one request, whose answer has the bytes only of another version. Then the running verb has them.
+    """
+    uri = filesystem.uri(metadata_path)
+    now = cached_for_verb(("version", uri), lambda: filesystem.read_published(metadata_path, MAX_METADATA_BYTES, known))
+    if now is None:
+        raise StateFileNotFoundError("a file of the snapshot is missing", path=uri)
+    if now.version == known.version:
+        return True
+    keep_published(uri, now)
+    return False
+
+
 def keep_published(uri: str, published: Published) -> None:
     """Keep what the running verb has published, and read back, for its next opening of the snapshot."""
     cached_for_verb((PUBLISHED, uri), lambda: published)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,8 @@ Places = Sequence[tuple[int, bytes]] | None
 Selecting = Callable[[KeyedStream], set[int]]
 #: How many databases of a store are opened together: at first, since the reader may stop soon, and later.
 FIRST_DATABASES, DATABASES = 2, 32
+#: Most databases of a store whose catalogs the driver reads for all tasks, and the bytes of these.
+CARRIED_DATABASES, CARRIED_BYTES = 64, 4 << 20
 
 
 def is_namespaced(meta: StateMetaInfoSnapshot) -> bool:
@@ -250,6 +252,22 @@ class KeyedSplit:
         return opened_ahead((read for source in self.sources for read in source.reads(key_groups)), width)
 
 
+def with_catalogs(splits: Sequence[KeyedSplit]) -> list[KeyedSplit]:
+    """Return the splits with the catalogs of their databases in a store, if these are few and small.
+
+    They are read together, so that tasks begin with table files.
+    """
+    found = (source for split in splits for source in split.sources)
+    databases = {id(one): one for one in found if type(one) is RocksDBSource and one.is_remote}
+    reads = [read for one in databases.values() for read in one.catalog_reads()]
+    size = sum(max(location.size, 0) for location, _ in reads)
+    if len(databases) > CARRIED_DATABASES or size > CARRIED_BYTES:
+        return list(splits)
+    with opened_ahead(reads):
+        known = {key: one.with_catalog() for key, one in databases.items()}
+    return [replace(split, sources=tuple(known.get(id(one), one) for one in split.sources)) for split in splits]
+
+
 def _of_databases(
     streams: Iterable[tuple[ExitStack, KeyedStream, set[int]]],
 ) -> Iterator[tuple[RocksDBKeyedStream, set[int]]]:
@@ -266,8 +284,10 @@ def _together(sources: Sequence[AnyKeyedSource]) -> Iterator[Sequence[AnyKeyedSo
     if not (sources and all(isinstance(source, RocksDBSource) and source.is_remote for source in sources)):
         yield from ((source,) for source in sources)
         return
-    yield sources[:FIRST_DATABASES]
-    for low in range(FIRST_DATABASES, len(sources), DATABASES):
+    known = all(isinstance(source, RocksDBSource) and source.has_catalog for source in sources)
+    first = DATABASES if known else FIRST_DATABASES
+    yield sources[:first]
+    for low in range(first, len(sources), DATABASES):
         yield sources[low : low + DATABASES]
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, Read, StateLocation
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, Read, StateLocation
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE, Opening
 from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
@@ -202,6 +202,19 @@ class RocksDBSource:
         yield self.meta, BEGINNING
         yield from ((location, BEGINNING) for name, location in self.files if name.startswith(CATALOG))
 
+    @property
+    def has_catalog(self) -> bool:
+        """Return whether no request is needed to know which table files the database has."""
+        return all(isinstance(location, InlineLocation) for location, _ in self.catalog_reads())
+
+    def with_catalog(self) -> RocksDBSource:
+        """Return the description with the bytes of what is read when the database is opened, in place of its places."""
+        try:
+            files = [(name, _with_bytes(one) if name.startswith(CATALOG) else one) for name, one in self.files]
+            return replace(self, meta=_with_bytes(self.meta), files=tuple(files))
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator, path=self.place) from None
+
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read when the database is opened, then what is read first of its table files, of all states."""
         yield from self.catalog_reads()
@@ -245,6 +258,11 @@ class RocksDBSource:
                 yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator, path=self.place) from None
+
+
+def _with_bytes(location: StateLocation) -> StateLocation:
+    with location.open() as source:
+        return InlineLocation(source.path, source.read(0, source.size), location.classes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,25 +15,27 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import StateFileNotFoundError
+from pyspark_savepoint.formats.errors import FileReplacedError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, StateLocation, opened_ahead
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.io.one_verb import in_context
+from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.metadata_reading import load
+from pyspark_savepoint.formats.snapshot.metadata_reading import is_version, load, version_read
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.requests.request import TableRequest
@@ -215,12 +217,23 @@ class Shared:
     key: _Key
     opened: OpenOperator
     metadata: tuple[SnapshotFileSystem, str, str]
+    #: The version of the metadata file in its store.
+    version: Published | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the snapshot is in a store."""
+        return self.metadata[0].is_remote
 
     def is_current(self) -> bool:
         """Return whether the files still are those that were read."""
         filesystem, path, identity = self.metadata
-        now = load(filesystem, path).identity if filesystem.is_remote else filesystem.identity(path)
-        return now == identity and all(
+        if self.version is not None and version_read(filesystem, path, identity) is None:
+            is_same = is_version(filesystem, path, self.version)
+        else:
+            now = load(filesystem, path).identity if filesystem.is_remote else filesystem.identity(path)
+            is_same = now == identity
+        return is_same and all(
             known is not None and LocalFileSystem().identity(name) == known
             for name, known in self.opened.identities.items()
         )
@@ -238,7 +251,7 @@ class OpenedOperators:
         key = _Key.of(request)
         with self._lock:
             known = self._kept.get(key)
-        if known is not None and known.is_current():
+        if known is not None and (self._will_be_proved(known) or known.is_current()):
             return known.opened
         filesystem, path = location = Snapshot.find(request.path)
         # Taken before the file is read: if it is replaced meanwhile, it is read again the next time.
@@ -255,8 +268,30 @@ class OpenedOperators:
         alone = replace(savepoint, metadata=replace(savepoint.metadata, operators=(operator,), master_states=()))
         opened = OpenOperator(alone, operator)
         if identity is not None:
-            self.keep(Shared(key, opened, (filesystem, path, identity)))
+            version = version_read(filesystem, path, identity) if filesystem.is_remote else None
+            self.keep(Shared(key, opened, (filesystem, path, identity), version))
         return opened
+
+    def _will_be_proved(self, known: Shared) -> bool:
+        """Return whether a store is being asked if an operator is current, of which the block that runs waits."""
+        proofs = _PROOFS.get()
+        if proofs is None or not known.is_remote:
+            return False
+        proof: Future[bool] = Future()
+
+        def prove() -> None:
+            try:
+                is_current = known.is_current()
+                with self._lock:
+                    if not is_current and self._kept.get(known.key) is known:
+                        del self._kept[known.key]
+                proof.set_result(is_current)
+            except BaseException as error:
+                proof.set_exception(error)
+
+        proofs.append(proof)
+        threading.Thread(target=in_context(prove), name="savepoint-proof", daemon=True).start()
+        return True
 
     def keep(self, shared: Shared) -> None:
         """Keep an operator for later queries of this process, in place of the one that was used least recently."""
@@ -279,6 +314,35 @@ def is_small(opened: OpenOperator) -> bool:
         len(handle.data) for handle in streams_of(opened.operator) if isinstance(handle, ByteStreamStateHandle)
     )
     return len(opened.operator.subtasks) <= MAX_FILES and inline <= MAX_INLINE
+
+
+#: What the running block waits for at its end; None if there is no such block.
+_PROOFS: ContextVar[list[Future[bool]] | None] = ContextVar("proofs", default=None)
+
+
+@contextmanager
+def proved_meanwhile() -> Iterator[None]:
+    """Within the block, use operators that are kept of stores while these are asked whether they are current.
+
+    Raises:
+        FileReplacedError: At the end, if one was not: nothing of the block is believed, neither results nor errors.
+
+    """
+    proofs: list[Future[bool]] = []
+    token = _PROOFS.set(proofs)
+    try:
+        yield
+    except SavepointError:
+        if _all_hold(proofs):
+            raise
+    finally:
+        _PROOFS.reset(token)
+    if not _all_hold(proofs):
+        raise FileReplacedError("the savepoint was replaced while a query of it was planned", remedy="run it again")
+
+
+def _all_hold(proofs: Iterable[Future[bool]]) -> bool:
+    return all(proof.result() for proof in proofs)
 
 
 #: The open operators of this process.

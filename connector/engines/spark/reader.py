@@ -79,7 +79,7 @@ class SavepointDataSourceReader(DataSourceReader):
     @with_short_traceback
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
-        read, table, partitions = partitions_of(self.options, self._columns, cpus())
+        read, table, partitions = partitions_of(self.options, self._columns, cpus(), for_tasks=True)
         if read.path != self.options.path:
             warn(iter((f"{self.options.path} was deleted since: {read.path}, the newest now, is read",)))
             self.options = read
@@ -112,7 +112,7 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a partition, with exactly the schema that Spark expects."""
     shown = arrow_schema(schema)
-    BytesAhead.within(options.memory)
+    BytesAhead.within(options.memory, task=True)
     for batch in warning_of_escaped_texts(partition.state.batches(), options.text, _warn_one, options.uid):
         yield relabel(batch, shown)
 

@@ -613,7 +613,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
                 ) from None
 
         try:
-            _, table, partitions = partitions_of(self.options.between(chosen), columns, cpus())
+            _, table, partitions = partitions_of(self.options.between(chosen), columns, cpus(), for_tasks=True)
         except UnsupportedStateError as error:
             if error.message.startswith(COLUMNS_CHANGED):
                 error.facts["remedy"] = remedy
