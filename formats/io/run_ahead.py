@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.io.snapshot_files import InputFile
@@ -79,6 +79,7 @@ class BytesAhead:
     """The bytes that are read ahead in this process, and how many may be."""
 
     _lock = threading.Lock()
+    _counts: ClassVar[deque[int]] = deque()
     total = 0
     limit = AHEAD_BYTES
     #: Files that are opened ahead at first, and the most bytes of them.
@@ -86,9 +87,14 @@ class BytesAhead:
 
     @classmethod
     def add(cls, count: int) -> None:
-        """Count bytes that are requested ahead, or no longer."""
-        with cls._lock:
-            cls.total += count
+        """Count bytes that are requested ahead, or no longer; also where an object is collected, at any time."""
+        cls._counts.append(count)
+        while cls._counts and cls._lock.acquire(blocking=False):
+            try:
+                while cls._counts:
+                    cls.total += cls._counts.popleft()
+            finally:
+                cls._lock.release()
 
     @classmethod
     def within(cls, memory: int, *, task: bool = False) -> None:
@@ -194,12 +200,40 @@ class _Queue:
 
     def end(self) -> None:
         """Give up all files that were not taken."""
-        with _LOCK:
-            _QUEUES.remove(self)
-            self._waiting = iter(())
-            while self._started:
-                self._drop(self._started[0]).give_up()
+        _QUEUES.remove(self)
+        self._waiting = iter(())
+        while self._started:
+            self._drop(self._started[0]).give_up()
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Lock:
+    """The lock of the queues, which ends them, too.
+
+    A reader that is not read to its end is collected at any time, also while its thread holds the lock and changes
+    another queue. Then its queue ends when the lock is let go.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._ended = deque[_Queue]()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        while self._depth == 1 and self._ended:
+            self._ended.popleft().end()
+        self._depth -= 1
+        self._lock.release()
+
+    def end(self, queue: _Queue) -> None:
+        """End a queue, as soon as nothing else changes queues."""
+        self._ended.append(queue)
+        with self:
+            pass
 
 
 def _after(first: Future[InputFile] | None, open_file: Callable[[], InputFile]) -> Callable[[], InputFile]:
@@ -218,7 +252,7 @@ def _after(first: Future[InputFile] | None, open_file: Callable[[], InputFile]) 
 #: All queues; files that are being opened, by their keys, those of one key in their order; and the lock of both.
 _QUEUES: list[_Queue] = []
 _OPENING: dict[object, deque[tuple[_Queue, Announcement]]] = {}
-_LOCK = threading.Lock()
+_LOCK = _Lock()
 
 
 @contextlib.contextmanager
@@ -244,7 +278,7 @@ def announced(files: Iterable[Announcement], width: int = AHEAD_FILES, group: Re
     try:
         yield
     finally:
-        queue.end()
+        _LOCK.end(queue)
 
 
 def announced_file(key: object) -> InputFile | None:

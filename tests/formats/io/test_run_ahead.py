@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from pyspark_savepoint.formats.io.run_ahead import (
     AHEAD_FILES,
     LONGEST_WAIT,
     Announcement,
+    BytesAhead,
     Readers,
     announced,
     announced_file,
@@ -45,3 +48,39 @@ def test_a_reader_that_ends_does_not_hold_up_another_one(tmp_path: Path) -> None
         file.close()
         assert time.monotonic() - begin < LONGEST_WAIT / 2
         may_go_on.set()
+
+
+def test_a_reader_is_collected_while_another_one_opens_files(tmp_path: Path) -> None:
+    """It was not read to its end, and its queue ends in a thread that holds the lock of all queues."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+
+    def open_file() -> InputFile:
+        return LocalInputFile(str(path), str(path))
+
+    def left() -> Iterator[None]:
+        with announced([Announcement((number, "left"), 1, open_file) for number in range(3)]):
+            yield
+
+    def files() -> Iterator[Announcement]:
+        for number in range(3):
+            if number:  # the first one is asked for without the lock
+                gc.collect()
+            yield Announcement((number, "data"), 1, open_file)
+
+    def read() -> None:
+        reader: list[object] = [left()]
+        next(reader[0])  # type: ignore[call-overload]
+        reader.append(reader)
+        del reader
+        with announced(files(), AHEAD_FILES):
+            for number in range(3):
+                file = announced_file((number, "data"))
+                assert file is not None
+                file.close()
+        done.set()
+
+    done = threading.Event()
+    threading.Thread(target=read, daemon=True).start()
+    assert done.wait(30), "no thread waits for itself"
+    assert BytesAhead.total == 0
