@@ -7,7 +7,7 @@ where a serializer counted such a string, so that other tables cost nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -29,8 +29,6 @@ from pyspark_savepoint.options.operators import with_requested_uid
 from pyspark_savepoint.options.options import ATTEMPTS, SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.request import Table, TablePartition
-from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, with_catalogs
-from pyspark_savepoint.statebackends.sources.open_operator import proved_meanwhile
 
 T = TypeVar("T")
 #: Target size of a partition, that of Spark's file sources (``spark.sql.files.maxPartitionBytes``).
@@ -58,18 +56,25 @@ def partitions_of(
     """
 
     def plan(tried: SavepointReadOptions) -> tuple[Table, list[TablePartition]]:
-        with proved_meanwhile() if for_tasks else nullcontext():
-            table = open_table(tried.request())
-            chosen = table.select(columns(table.schema))
-            count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
-            partitions = chosen.partitions(count)
-            return chosen, _with_catalogs(partitions) if for_tasks else partitions
+        table = open_table(tried.request())
+        chosen = table.select(columns(table.schema))
+        count = tried.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism, workers)
+        return chosen, chosen.partitions(count)
 
-    effective_options, (table, partitions) = _retried(options, plan, planned=True)
+    def plan_for_tasks(tried: SavepointReadOptions) -> tuple[Table, list[TablePartition]]:
+        from pyspark_savepoint.statebackends.sources.open_operator import proved_meanwhile
+
+        with proved_meanwhile():
+            table, partitions = plan(tried)
+            return table, _with_catalogs(partitions)
+
+    effective_options, (table, partitions) = _retried(options, plan_for_tasks if for_tasks else plan, planned=True)
     return effective_options, table, partitions
 
 
 def _with_catalogs(partitions: list[TablePartition]) -> list[TablePartition]:
+    from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, with_catalogs
+
     found = {i: getattr(partition, "split", None) for i, partition in enumerate(partitions)}
     splits = {i: split for i, split in found.items() if isinstance(split, KeyedSplit)}
     known = dict(zip(splits, with_catalogs([*splits.values()]), strict=True))

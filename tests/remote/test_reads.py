@@ -114,6 +114,33 @@ def test_the_last_key_groups_are_compared_with_the_files_of_their_databases(tmp_
         assert set(Counter(one.key for one in store.requests).values()) == {1}
 
 
+def test_what_is_planned_while_a_version_is_looked_at_is_of_that_version(tmp_path: Path) -> None:
+    """An operator that is kept from before is used, and neither rows nor errors of it are, once it was replaced."""
+    for name, value, text in (("before", 1, 0), ("after", 2, 0), ("texts", 2, 9)):
+        job = IncrementalJob(tmp_path / name, "long", KEYS, parallelism=2, text=text)
+        job.put(np.arange(KEYS), np.full(KEYS, value))
+        job.checkpoint(1)
+        job.close()
+    with measured_store() as store:
+        store.upload(tmp_path, "made")
+
+        def publish(name: str) -> None:
+            objects = {key: data for key, data in store.objects.items() if not key.startswith("job/")}
+            made = f"made/{name}/"
+            store.objects = objects | {key.replace(made, "job/"): objects[key] for key in objects if made in key}
+
+        publish("before")
+        options = pyspark_savepoint.open(at(store, "job/chk-1")).keyed_state(UID, state="total").options
+        publish("after")
+        partitions = partitions_of(options, lambda schema: schema.names, workers=2, for_tasks=True)[2]
+        assert {value for one in partitions for batch in one.batches() for value in batch["total"].to_pylist()} == {2}
+        publish("texts")
+        of_texts = replace(options, state="note")
+        assert (
+            partitions_of(of_texts, lambda schema: schema.names, workers=2, for_tasks=True)[1].schema.names[1] == "note"
+        )
+
+
 def test_a_dry_run_of_an_erasure_reads_each_file_once(filled: MeasuredStore) -> None:
     """``_metadata`` is looked at again, since the base of a write must not change meanwhile."""
     assert run(filled, "erase", "s3://bucket/shop", "s3://bucket/new", "--dry-run", "--keys", "no-such-key") == 0
