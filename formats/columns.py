@@ -262,6 +262,24 @@ def scatter(array: pa.Array, valid: Flags) -> pa.Array:
     return array.take(index)
 
 
+def placed(array: pa.Array, rows: Longs, count: int) -> pa.Array:
+    """Place the array's values at some of ``count`` rows, given in ascending order, with null elsewhere.
+
+    For a few values it takes little: memory of the others is cleared by the system, when it is read.
+    """
+    kind = array.type
+    valid = np.zeros(count, np.bool_)
+    valid[rows] = True
+    if not pa.types.is_primitive(kind) or kind.bit_width not in (8, 16, 32, 64):
+        return scatter(array, valid)
+    if array.null_count:
+        valid[rows] = valid_rows(array)
+    width = np.dtype(f"i{kind.bit_width // 8}")
+    values = np.zeros(count, width)
+    values[rows] = fixed_values(array, width)
+    return fixed_array(kind, values, valid)
+
+
 def valid_rows(array: pa.Array) -> Flags:
     """Return True for each row that is not null."""
     if not array.null_count:

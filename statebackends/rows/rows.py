@@ -37,8 +37,12 @@ class RowsOfBlock(Protocol):
     def key_groups(self, low: int, high: int) -> Ints:
         """Return the key groups of rows [low, high)."""
 
-    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
-        """Return the spans of a state's values, for states with one entry per row; -1 if a row has none."""
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs, Longs | None]:
+        """Return the spans of a state's values in rows [low, high), for states with at most one entry per row.
+
+        The last array has the rows that have one, counted from ``low``; None if all have one. What this takes depends
+        on the number of entries, not on that of rows: most of many states have few.
+        """
 
     def select(self, flags: Flags) -> RowsOfBlock:
         """Return the rows that a mask selects."""
@@ -63,9 +67,11 @@ class MergedRows:
     def key_groups(self, low: int, high: int) -> Ints:
         return self.block.key_group[low:high]
 
-    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs, Longs | None]:
         column = bisect_left(self.block.columns, state)
-        return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
+        start, end = self.block.value_start[column, low:high], self.block.value_end[column, low:high]
+        there = np.flatnonzero(start >= 0)
+        return (start, end, None) if len(there) == len(start) else (start[there], end[there], there)
 
     def select(self, flags: Flags) -> MergedRows:
         block = self.block
@@ -108,20 +114,18 @@ class Rows:
     def key_groups(self, low: int, high: int) -> Ints:
         return self.block.key_group[self.first[low:high]]
 
-    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs, Longs | None]:
         if state not in self.places:
             self.places[state] = self.single_entries(state)
         entries, rows = self.places[state]
-        if len(entries) != len(self):
+        there = None
+        if len(entries) == len(self):
+            entries = entries[low:high]
+        else:
             first, last = np.searchsorted(rows, (low, high))
             entries, rows = entries[first:last], rows[first:last]
-            if len(entries) != high - low:
-                start, end = np.full((2, high - low), -1, np.int64)
-                start[rows - low], end[rows - low] = self.block.value_start[entries], self.block.value_end[entries]
-                return start, end
-        else:
-            entries = entries[low:high]
-        return self.block.value_start[entries], self.block.value_end[entries]
+            there = rows.astype(np.int64) - low if len(entries) != high - low else None
+        return self.block.value_start[entries], self.block.value_end[entries], there
 
     def _entries(self, state: int) -> tuple[Longs, Ints]:
         entries = self.block.entries_of(state)

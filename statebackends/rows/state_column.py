@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.columns import (
     list_array,
     map_array,
     map_type,
+    placed,
     scatter,
 )
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
@@ -277,17 +278,14 @@ class StateColumn:
 
     def has_values(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> bool:
         """Return whether rows [low, high) have any value; ``plan`` is the result of :meth:`plan` for the block."""
-        present = rows.values(state, low, high)[0] >= 0 if plan is None else plan[1][low:high] > 0
-        return bool(present.any())
+        return len(rows.values(state, low, high)[0]) > 0 if plan is None else bool(plan[1][low:high].any())
 
     def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
         """Return the column of rows [low, high); ``plan`` is the result of :meth:`plan` for the block."""
         if plan is None:
-            start, end = rows.values(state, low, high)
-            present = start >= 0
-            if present.all():
-                return self.decode_values(rows.block, start, end)
-            return scatter(self.decode_values(rows.block, start[present], end[present]), present)
+            start, end, there = rows.values(state, low, high)
+            column = self.decode_values(rows.block, start, end)
+            return column if there is None else placed(column, there, high - low)
         entries, counts, ends = plan
         assert isinstance(rows.block, KeyedBlock)
         here = counts[low:high]

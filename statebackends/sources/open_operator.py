@@ -277,20 +277,17 @@ class OpenedOperators:
         proofs = _PROOFS.get()
         if proofs is None or not known.is_remote:
             return False
-        proof: Future[bool] = Future()
 
-        def prove() -> None:
-            try:
-                is_current = known.is_current()
-                with self._lock:
-                    if not is_current and self._kept.get(known.key) is known:
-                        del self._kept[known.key]
-                proof.set_result(is_current)
-            except BaseException as error:
-                proof.set_exception(error)
+        def prove() -> bool:
+            is_current = known.is_current()
+            with self._lock:
+                if not is_current and self._kept.get(known.key) is known:
+                    del self._kept[known.key]
+            return is_current
 
-        proofs.append(proof)
-        threading.Thread(target=in_context(prove), name="savepoint-proof", daemon=True).start()
+        pool = ThreadPoolExecutor(1, thread_name_prefix="savepoint-proof")
+        proofs.append(pool.submit(in_context(prove)))
+        pool.shutdown(wait=False)
         return True
 
     def keep(self, shared: Shared) -> None:

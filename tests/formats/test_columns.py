@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.columns import MAX_OFFSET, binary_array, distinct, list_array, map_array
+from pyspark_savepoint.formats.columns import MAX_OFFSET, binary_array, distinct, list_array, map_array, placed, scatter
 from pyspark_savepoint.formats.errors import ValueRangeError
 
 LONGS = pa.list_(pa.field("element", pa.int64()))
@@ -37,3 +37,27 @@ def test_offsets_of_either_width() -> None:
 def test_distinct_values_are_ascending() -> None:
     assert distinct(np.array([7, 3, 7, -1, 3], np.int64)).tolist() == [-1, 3, 7]
     assert distinct(np.zeros(0, np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, None, -3], pa.int64()),
+        pa.array([1.5, 2.5, float("nan")], pa.float32()),
+        pa.array([1, 2, None], pa.timestamp("us")),
+        pa.array([True, None, False]),
+        pa.array(["a", None, "ccc"]),
+        pa.array([[1], None, []], pa.list_(pa.int64())),
+        pa.array([1, 2, 3, 4, 5], pa.int16())[1:4],
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_values_are_placed_as_they_are_scattered(values: pa.Array) -> None:
+    """At few of many rows, with nulls among the values, and with none left out."""
+    for rows, count in (([0, 1, 2], 3), ([2, 5, 11], 12), ([0, 64, 99], 100)):
+        valid = np.zeros(count, np.bool_)
+        valid[rows] = True
+        column = placed(values, np.array(rows, np.int64), count)
+        column.validate(full=True)
+        assert column.type == values.type
+        assert str(column.to_pylist()) == str(scatter(values, valid).to_pylist())
