@@ -7,6 +7,7 @@
     LISTAGG                 delimiter, list
     FIRST_VALUE, LAST_VALUE ROW of value and order; these and LISTAGG with retraction: a structured type with views
     COLLECT                 a structured type with a view
+    ARRAY_AGG               a structured type with two lists of Java's, one for rows that were taken out
 
 Then COUNT(*) where rows are taken out or windows hop, and one view per list of DISTINCT arguments. Flink:
 ``AggregateUtil``, ``AggFunctionFactory``.
@@ -27,10 +28,10 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, Sta
 BIGINT, STRING = LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
 VIEW, LIST_VIEW = (LogicalType("RAW", class_name=name) for name in VIEWS)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-#: Why the accumulator of a function is not known, where that can be said.
-WHY_UNKNOWN = {
-    "ARRAY_AGG": ", which keeps its values in one list inside of the accumulator, in a form of Java's,",
-}
+#: The lists that ARRAY_AGG keeps inside of the accumulator.
+JAVA_LIST = LogicalType("RAW", class_name="java.util.LinkedList")
+#: The part of a call that keeps values of a type in such lists: the type of the list does not tell theirs.
+IN_LISTS = "lists of "
 #: Order of a FIRST_VALUE or LAST_VALUE that has none.
 NO_ORDER = -(2**63)
 
@@ -91,7 +92,7 @@ def accumulator_of(calls: Sequence[AggregateCall], rows: Sequence[Column], *, co
         kinds = [rows[index].kind for index in call.arguments]
         found = list(_buffers(call, number, text, kinds))
         if not found:
-            unknown.append(text + WHY_UNKNOWN.get(call.function, ""))
+            unknown.append(text)
         buffers += found
     if counts_rows and not any(map(is_count_star, calls)):
         buffers.append(Buffer(Column("COUNT(*)", BIGINT), -1, "rows", 0, Merge.SUM))
@@ -139,6 +140,10 @@ def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[Logica
     elif function == "LISTAGG" and not call.retracts:
         yield one(STRING, "delimiter", ",", Merge.SAME, " delimiter")
         yield one(STRING, "list", None, Merge.NEVER)
+    elif function == "ARRAY_AGG" and len(kinds) == 1:
+        name = "ArrayAggFunction$ArrayAggAccumulator"
+        lists = _structured(name, (("list", JAVA_LIST), ("retractList", JAVA_LIST)))
+        yield one(lists, f"{IN_LISTS}{replace(kinds[0], nullable=True)}", None, Merge.NEVER)
     elif call.retracts or function == "COLLECT":
         viewed = _with_views(function, kinds)
         if viewed is not None:

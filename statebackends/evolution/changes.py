@@ -88,6 +88,8 @@ FUNCTIONS: Mapping[str, str] = MappingProxyType(
         "view_of_rows": "(state, field): the map from values of the field to how often they are in those rows",
         "associations": "(state of the other side, keys where NULL matches nothing): its number of rows that match",
         "new_associations": "(): as 'associations', for rows whose other side has changed as well",
+        "matching": "(state of the other side, condition, keys where NULL matches nothing): as 'associations', of rows "
+        "for which a condition is true",
         "true": "(): TRUE",
         "time_of_write": "(): when the savepoint is written, for a time to live that begins",
     }
@@ -162,7 +164,7 @@ class Call:
     """A function of :data:`FUNCTIONS`."""
 
     function: str
-    arguments: tuple[Expression | int, ...] = ()
+    arguments: tuple[Expression | Condition | int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,17 @@ class Rex:
 
     node: Mapping[str, Any] = field(hash=False)
     operands: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The condition of a join beyond its keys (a RexNode as JSON): over the fields of both sides, as NEW has them."""
+
+    node: Mapping[str, Any] = field(hash=False)
+    left: tuple[FieldSource, ...]
+    right: tuple[FieldSource, ...]
+    #: Whether the rows whose matches are counted are those of the left side.
+    of_left: bool = True
 
 
 Expression = OldField | OldKey | OldPart | OldState | Constant | Backfilled | Cast | Nested | Call | Emitted | Rex

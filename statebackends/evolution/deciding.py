@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
@@ -26,6 +27,7 @@ from pyspark_savepoint.statebackends.evolution.deciding_aggregates import (
     accumulator_change,
     recounted,
     view_changes,
+    with_lists,
 )
 from pyspark_savepoint.statebackends.evolution.deciding_rows import (
     ASSOCIATED,
@@ -77,8 +79,9 @@ WAIT = (
     "emitted then, though the old job has emitted them: the sink must take them as updates"
 )
 TAKEN_OUT = (
-    "an old row that changes later is taken out although it was never counted, or stays counted: results of its key "
-    "are wrong from then on"
+    "Rows of its input are also changed and taken out, as far as the plan tells, and the new conditions would take out "
+    "old rows that were never counted, and leave others in for ever: filters='keep' is not for it. Give the rows of "
+    "its tables by backfill, or put the new conditions behind it, where they need no state"
 )
 MIXED = (
     "{name} divides what begins anew by what goes on, or the other way round: it is wrong for all keys of before, "
@@ -100,10 +103,15 @@ class Decision:
     options: Options
     decided: dict[int, OperatorChange] = field(default_factory=dict)
 
+    @cached_property
+    def steps(self) -> tuple[Lineage, Lineage]:
+        """Both plans, where what comes out of a node with state is told by this node alone."""
+        return self.old.cut_at(_keeping(self.old_shapes)), self.new.cut_at(_keeping(self.new_shapes))
+
     def operators(self) -> Iterator[OperatorChange]:
         """Yield what becomes of the nodes with state that is not a connector's, upstream first."""
         for number, operators in self.new_shapes.items():
-            if any(not one.of_connector and one.transformation != "upsert-materialize" for one in operators):
+            if number in _keeping({number: operators}):
                 change = self._operator(self.new.plan.nodes[number], operators[0])
                 self.decided[number] = change
                 yield change
@@ -120,11 +128,11 @@ class Decision:
         one, other = features(self.old, partner), features(self.new, node.id)
         if not shape.known or not old_shape.known:
             return _unknown(before, node, old_shape, shape, one, other)
-        refusal = self._refusal(node, one, other)
+        refusal = self._refusal(before, node, one, other)
         settings = compare_settings(self.old, self.new, before, node)
         change = Pair(self, before, node, old_shape, shape).change(settings)
         change = replace(change, reasons=(*change.reasons, *self._mixed(node, shape, change)))
-        return _refused(change, refusal) if refusal else self._warned(change, one, other, node, shape)
+        return _refused(change, refusal) if refusal else _warned(change, one, other)
 
     def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
         shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self.old.plan.nodes[one]}" for one in rivals)
@@ -151,17 +159,33 @@ class Decision:
         verdict = worst(one.verdict for one in states) if states else Verdict.BEGINS_EMPTY
         return OperatorChange(verdict, None, shape, tuple(states), reasons=("it is new",))
 
-    def _refusal(self, node: Node, one: Features, other: Features) -> str | None:
+    def _refusal(self, before: Node, node: Node, one: Features, other: Features) -> str | None:
         """Return why rows of before are not those that NEW would have had; None if they are, or the user accepts it."""
-        if self.options.keeps_filters:
-            return None
         if one.filters != other.filters:
             what = "conditions before it are others: its state has old rows that they treat otherwise"
         elif sorted(one.relation) != sorted(other.relation):
             what = "operators before it give it other rows than before, which its state has not seen"
         else:
             return None
-        return f"{what}. filters='keep' accepts that, for {node}"
+        if self._goes_wrong(before, node):
+            return f"{what}. {TAKEN_OUT}"
+        return None if self.options.keeps_filters else f"{what}. filters='keep' accepts that, for {node}"
+
+    def _goes_wrong(self, before: Node, node: Node) -> bool:
+        """Return whether rows whose conditions changed may be taken out later, so that the state does not fit them.
+
+        Conditions before another operator with state do not matter here: what that one takes out is what it had
+        emitted, as its state stays.
+        """
+        old, new = self.steps
+        olds, news = old.inputs(before), new.inputs(node)
+        if self.old.is_swapped(before) != self.new.is_swapped(node):
+            olds = olds[::-1]
+        return any(
+            (one.relation, one.filters.keys()) != (other.relation, other.filters.keys())
+            and not insert_only(self.new, node, place)
+            for place, (one, other) in enumerate(zip(olds, news, strict=False))
+        )
 
     def _mixed(self, node: Node, shape: OperatorShape, change: OperatorChange) -> Iterator[str]:
         """Yield a sentence of each quotient of a call that is filled, and of one that goes on.
@@ -186,15 +210,21 @@ class Decision:
                     if any(places & filled and places & kept for places in quotients(rex)):
                         yield MIXED.format(name=sql_of(term))
 
-    def _warned(
-        self, change: OperatorChange, one: Features, other: Features, node: Node, shape: OperatorShape
-    ) -> OperatorChange:
-        if one.filters == other.filters and sorted(one.relation) == sorted(other.relation):
-            return change
-        reasons = ["old rows came in under other conditions, and stay in its state, as you accept"]
-        if node.kind in AGGREGATING and Aggregation(self.new, node, shape).retracts:
-            reasons.append(TAKEN_OUT)
-        return replace(change, reasons=(*change.reasons, *reasons))
+
+def _warned(change: OperatorChange, one: Features, other: Features) -> OperatorChange:
+    if one.filters == other.filters and sorted(one.relation) == sorted(other.relation):
+        return change
+    reason = "old rows came in under other conditions, and stay in its state, as you accept"
+    return replace(change, reasons=(*change.reasons, reason))
+
+
+def _keeping(shapes: Shapes) -> frozenset[int]:
+    """Return the nodes with state that is not that of a connector."""
+    return frozenset(
+        number
+        for number, operators in shapes.items()
+        if any(not one.of_connector and one.transformation != "upsert-materialize" for one in operators)
+    )
 
 
 def _refused(change: OperatorChange, reason: str) -> OperatorChange:
@@ -244,6 +274,9 @@ class Pair:
             states = tuple(_merged(one) for one in self._recounted(states))
             if self.node.attributes.get("rankStrategy", {}).get("type") == "AppendFast":
                 settings = replace(settings, limit=settings.limit or int(self.node.attributes["rankRange"]["end"]))
+        if self.node.kind in (*AGGREGATING, "over-aggregate"):
+            aggregation = Aggregation(self.decision.new, self.node, self.new)
+            states = tuple(with_lists(one, aggregation, moves=rekeyed or merges) for one in states)
         if settings.is_larger:
             states = tuple(self._larger(one) for one in states)
         elif settings.limit is not None:
@@ -374,7 +407,6 @@ class Pair:
         changes = [self._rows(one, one.input) for one in self.new.states if one.input is not None]
         if self.node.kind == "join" and len(changes) == 2:
             same = decision.old.residual(self.before) == decision.new.residual(self.node)
-            residual = bool(decision.new.residual(self.node))
             filtered = join_spec(self.node).get("filterNulls") or ()
             nulls = [place for place, filters in enumerate(filtered) if filters]
             changes = [
@@ -384,7 +416,7 @@ class Pair:
                     whole=rekeyed
                     or not same
                     or other.verdict in (Verdict.BEGINS_EMPTY, Verdict.LOST, Verdict.BACKFILLED),
-                    residual=residual,
+                    condition=join_spec(self.node).get("nonEquiCondition"),
                     nulls=nulls,
                 )
                 for one, other in (changes, changes[::-1])

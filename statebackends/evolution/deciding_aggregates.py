@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark_savepoint.statebackends.evolution.accumulators import Accumulator, Buffer, is_count_star
+from pyspark_savepoint.statebackends.evolution.accumulators import IN_LISTS, Accumulator, Buffer, is_count_star
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
     Cast,
@@ -20,7 +20,12 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Verdict,
     worst,
 )
-from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls, aggregate_rows
+from pyspark_savepoint.statebackends.evolution.expected_aggregates import (
+    accumulator,
+    aggregate_calls,
+    aggregate_rows,
+    retracts,
+)
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage, Term, constants_of, digest, explained
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
@@ -29,6 +34,10 @@ from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Op
 STORES_VALUES = (
     "it keeps the values themselves, which can neither be given nor begin: leave the aggregate out, or start without "
     "this savepoint"
+)
+NOT_REWRITTEN = (
+    "ARRAY_AGG keeps its values in lists of Java's, which are kept only with the whole row as it is: leave the other "
+    "aggregates, the keys and the time to live as they were, or put ARRAY_AGG into a query of its own"
 )
 NOT_RECOUNTED = (
     "values of DISTINCT of keys that become one have to be counted once, which is not supported for several columns, "
@@ -96,7 +105,7 @@ class Aggregation:
     @property
     def retracts(self) -> bool:
         """Whether rows are also taken out."""
-        return bool(self.node.attributes.get("needRetraction")) or any(call.retracts for call in self.calls)
+        return retracts(self.node)
 
 
 def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> StateChange | None:
@@ -177,6 +186,15 @@ def _field(
     return _missing(new, buffer, options)
 
 
+def with_lists(change: StateChange, new: Aggregation, *, moves: bool) -> StateChange:
+    """Return the change of an accumulator; refused if it has lists of Java's, and its rows do not stay as they are."""
+    has = any(buffer.part.startswith(IN_LISTS) for buffer in new.accumulator.buffers)
+    kept = change.old is None or change.verdict in (Verdict.AS_IS, Verdict.REFUSED)
+    if not has or change.new != new.state or (kept and not moves):
+        return change
+    return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, NOT_REWRITTEN))
+
+
 def recounted(change: StateChange, old: Aggregation, new: Aggregation) -> StateChange:
     """Return the change of an accumulator whose keys may become one: DISTINCT is counted anew, of the united values."""
     if change.new is None or change.new.layout is not Layout.ACCUMULATORS or change.old is None:
@@ -242,7 +260,7 @@ def _label(new: Aggregation, buffer: Buffer) -> str:
 def _missing(new: Aggregation, buffer: Buffer, options: Options) -> FieldSource:
     label = _label(new, buffer)
     kind = buffer.column.kind
-    if buffer.part == "views":
+    if buffer.part == "views" or buffer.part.startswith(IN_LISTS):
         return FieldSource(buffer.column.name, kind, Verdict.REFUSED, None, Merge.NEVER, reason=STORES_VALUES)
     field = missing(options, new.node.id, label, kind, buffer.initial, may_fill=not new.retracts, why_not=RETRACTED)
     if buffer.part == "delimiter":

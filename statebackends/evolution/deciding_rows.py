@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
+    Condition,
     Constant,
     Expression,
     FieldSource,
@@ -20,6 +25,8 @@ from pyspark_savepoint.statebackends.evolution.changes import (
 )
 from pyspark_savepoint.statebackends.evolution.emitters import Emitted
 from pyspark_savepoint.statebackends.evolution.lineage import Term, explained
+from pyspark_savepoint.statebackends.evolution.rewriting.exact import raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import (
     Available,
@@ -143,29 +150,51 @@ def _with_layout(old: StateShape, new: StateShape, fields: tuple[FieldSource, ..
 
 
 def with_associations(
-    change: StateChange, other: StateChange, *, whole: bool, residual: bool, nulls: Sequence[int] = ()
+    change: StateChange,
+    other: StateChange,
+    *,
+    whole: bool,
+    condition: Mapping[str, Any] | None,
+    nulls: Sequence[int] = (),
 ) -> StateChange:
     """Return the change of a join's side, with the numbers of matching rows where they have to be counted.
 
     ``whole``: the keys, the condition or the rows of the other side are other ones, so that numbers that are there are
-    wrong. ``nulls``: fields of the key in which NULL matches nothing.
+    wrong. ``condition`` is that beyond the keys. ``nulls``: fields of the key in which NULL matches nothing.
     """
     if change.new is None or change.new.layout not in ASSOCIATED or change.verdict is Verdict.BEGINS_EMPTY:
         return change
     has = change.old is not None and change.old.layout in ASSOCIATED and change.emitted_by is None
     if has and not whole:
         return change
-    if residual:
-        reason = (
-            "how many rows match each row has to be counted with the condition beyond the keys, which is not supported"
-        )
-        return replace(change, verdict=worst((change.verdict, Verdict.REFUSED)), reasons=(*change.reasons, reason))
     name = other.new.name if other.new is not None else ""
     source = Call(
         "new_associations" if other.verdict is not Verdict.AS_IS else "associations", (OldState(name), *nulls)
     )
     reason = "how many rows of the other side match each row is counted"
+    if condition is not None:
+        of_left = change.new.input == 0
+        sides = (change, other) if of_left else (other, change)
+        source = Call(
+            "matching", (OldState(name), Condition(condition, sides[0].fields, sides[1].fields, of_left), *nulls)
+        )
+        hindrance = _uncounted(condition, *sides)
+        if hindrance:
+            reason = f"how many rows match each row is counted with the condition beyond the keys: {hindrance}"
+            return replace(change, verdict=worst((change.verdict, Verdict.REFUSED)), reasons=(*change.reasons, reason))
+        reason += ", by the whole condition"
     verdict = worst((change.verdict, Verdict.DERIVED))
     return replace(
         change, verdict=verdict, parts={**change.parts, "associations": source}, reasons=(*change.reasons, reason)
     )
+
+
+def _uncounted(condition: Mapping[str, Any], left: StateChange, right: StateChange) -> str:
+    """Return why the rows for which a condition is true cannot be counted; empty if they can."""
+    if any(one.old is None or one.emitted_by is not None for one in (left, right)):
+        return "the rows of one side are made anew, for which that is not supported"
+    try:
+        RexValues([pa.nulls(0, raw_type(one.kind)) for one in (*left.fields, *right.fields)], 0).of(condition)
+    except UnsupportedStateError as error:
+        return f"{error.facts.get('found', error.message)} is not known here"
+    return ""

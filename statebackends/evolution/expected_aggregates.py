@@ -55,6 +55,11 @@ def aggregate_calls(node: Node) -> tuple[AggregateCall, ...]:
     return calls_of(calls, given if given is not None else [bool(attributes.get("needRetraction"))] * len(calls))
 
 
+def retracts(node: Node) -> bool:
+    """Return whether rows are also taken out of an aggregate."""
+    return bool(node.attributes.get("needRetraction")) or any(call.retracts for call in aggregate_calls(node))
+
+
 def accumulator(plan: Plan, node: Node) -> Accumulator:
     """Return the accumulator of a node that aggregates."""
     attributes = node.attributes

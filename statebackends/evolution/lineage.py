@@ -98,13 +98,19 @@ class Lineage:
     """The meaning of all nodes of a plan; ``tables`` gives other names to tables that were renamed.
 
     ``known``: tables that OLD has. A UNION with others means what it means without them: their rows are new ones.
+    ``keeping``: nodes whose rows mean what these nodes do alone, whatever reaches them.
     """
 
     def __init__(
-        self, plan: Plan, tables: Mapping[str, str] | None = None, known: frozenset[str] | None = None
+        self,
+        plan: Plan,
+        tables: Mapping[str, str] | None = None,
+        known: frozenset[str] | None = None,
+        keeping: frozenset[int] = frozenset(),
     ) -> None:
         self.plan = plan
         self.known = known
+        self.keeping = keeping
         #: Tables whose rows are added to a UNION.
         self.added: set[str] = set()
         self.tables = tables or {}
@@ -114,7 +120,19 @@ class Lineage:
         self.branches: dict[int, tuple[Meaning, ...]] = {}
         self.meanings: dict[int, Meaning] = {}
         for node in plan.nodes.values():
-            self.meanings[node.id] = self._meaning(node)
+            self.meanings[node.id] = self._alone(node) if node.id in keeping else self._meaning(node)
+
+    def cut_at(self, keeping: frozenset[int]) -> Lineage:
+        """Return the same with what comes out of some nodes told by these nodes alone."""
+        return Lineage(self.plan, self.tables, self.known, keeping)
+
+    def _alone(self, node: Node) -> Meaning:
+        """Return the meaning of a node whose input has any rows."""
+        meanings = self.meanings
+        self.meanings = {number: replace(one, relation="", filters={}) for number, one in meanings.items()}
+        found = self._meaning(node)
+        self.meanings = meanings
+        return found
 
     def of(self, node: Node) -> Meaning:
         return self.meanings[node.id]
@@ -153,6 +171,8 @@ class Lineage:
             return self._aggregate(node)
         if node.kind in JOINS:
             return self._join(node, inputs)
+        if node.kind == "match":
+            return self._matched(node, inputs[0])
         if node.kind in SAME_FIELDS:
             return self._same_fields(node, inputs[0])
         if node.kind in ("over-aggregate", "window-table-function"):
@@ -453,6 +473,21 @@ class Lineage:
             return ""
         left, right = self.inputs(node)
         return self.term(condition, (*left.fields, *right.fields), "").digest
+
+    def _matched(self, node: Node, below: Meaning) -> Meaning:
+        """Return the meaning of the matches of a pattern: a row of each, with its partition and what it measures."""
+        spec = node.attributes["matchSpec"]
+        partition = [below.fields[int(place)] for place in spec["partition"]["fields"]]
+        if spec.get("allRows") or len(node.output) != len(partition) + len(spec["measures"]):
+            return self._opaque(node, (below,), None)
+        order = [{**one, "index": below.fields[int(one["index"])].digest} for one in spec["orderBy"]["fields"]]
+        known = {name: value for name, value in spec.items() if name not in ("measures", "partition", "orderBy")}
+        pattern = digest(meaning_of(_with_fields(known, below.fields)), sorted(one.digest for one in partition), order)
+        measures = [
+            Term(digest("measure", pattern, meaning_of(_with_fields(one, below.fields))), name)
+            for name, one in spec["measures"].items()
+        ]
+        return replace(below, relation=digest("match", below.relation, pattern), fields=(*partition, *measures))
 
     def _same_fields(self, node: Node, below: Meaning) -> Meaning:
         relation = digest(node.kind, below.relation, self.described(node))
@@ -758,8 +793,9 @@ def _with_fields(rex: Any, fields: Sequence[Term]) -> Any:
         return [_with_fields(value, fields) for value in rex]
     if not isinstance(rex, Mapping):
         return rex
-    if rex.get("kind") == "INPUT_REF":
-        return {"kind": "INPUT_REF", "field": fields[int(rex["inputIndex"])].digest}
+    if rex.get("kind") in ("INPUT_REF", "PATTERN_INPUT_REF"):
+        plain = {name: value for name, value in rex.items() if name not in ("inputIndex", "type")}
+        return {**plain, "field": fields[int(rex["inputIndex"])].digest}
     return {name: _with_fields(value, fields) for name, value in rex.items()}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -15,6 +16,9 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_DEPTH, M
 TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "TIMESTAMP_WITH_TIME_ZONE")
 #: Types of a plan that the notation of types does not have: kept by their text, so that equal ones are equal.
 OTHER = "OTHER"
+#: Texts, names and letters of a type; and a field with its name.
+PARTS = re.compile(r"'(?:[^']|'')*'|`(?:[^`]|``)*`|.", re.DOTALL)
+NAMED = re.compile(r"`((?:[^`]|``)*)` (.*)", re.DOTALL)
 
 
 def logical_type_of(given: Any, depth: int = 0) -> LogicalType:
@@ -48,7 +52,26 @@ def _of_text(text: str) -> LogicalType:
             return LogicalType("NULL")
         if words.startswith(("RAW(", "STRUCTURED<", "VARIANT", "DESCRIPTOR", "BITMAP", "`")):
             return LogicalType(OTHER, nullable=words == text, class_name=words)
+        if words.startswith("ROW<") and words.endswith(">"):
+            return _of_fields(words.removeprefix("ROW<").removesuffix(">"), nullable=words == text)
         raise ValueError(error.message) from None
+
+
+def _of_fields(text: str, *, nullable: bool) -> LogicalType:
+    """Return a ROW of fields, some of which have a type that the notation of types does not have."""
+    fields: list[str] = [""]
+    depth = 0
+    for part in PARTS.findall(text):
+        depth += (part in "<(") - (part in ">)")
+        if part == "," and not depth:
+            fields.append("")
+        else:
+            fields[-1] += part
+    found = [NAMED.fullmatch(field.strip()) for field in fields]
+    if None in found:
+        raise ValueError(f"{text!r:.100} instead of fields")
+    names = tuple(one[1].replace("``", "`") for one in found if one)
+    return LogicalType("ROW", nullable, names=names, children=tuple(_of_text(one[2]) for one in found if one))
 
 
 def _of_object(given: Mapping[str, Any], depth: int) -> LogicalType:

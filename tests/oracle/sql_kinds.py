@@ -314,6 +314,30 @@ def _joins(kinds: Kinds, seed: int) -> None:
             if one != other:
                 name = f"join/{one}-to-{other}".replace(" JOIN", "").lower()
                 kinds.add(name, "id amount paid", text.format(one), text.format(one), text.format(other))
+    for kind in ("LEFT", "FULL"):
+        one = text.format(f"{kind} JOIN") + " AND o.amount < p.paid * 4"
+        name = f"join/residual-{kind}".lower()
+        kinds.add(f"{name}-other", "id amount paid", one, "* 4", "* 7")
+        kinds.add(
+            f"{name}-added", "id amount paid", one.partition(" AND ")[0], "o.shop", "o.amount < p.paid * 4 AND o.shop"
+        )
+        kinds.add(f"{name}-null", "id amount paid", one, "o.amount <", "o.price IS NULL OR o.price <")
+        kinds.add(f"{name}-inner", "id amount paid", one.replace(f"{kind} JOIN", "JOIN"), "JOIN", f"{kind} JOIN")
+        kinds.add(
+            f"{name}-text", "id amount paid", one, "o.amount < p.paid * 4", "UPPER(o.item) <> 'ITEM 1' AND p.paid > 3"
+        )
+        key = one.replace("o.shop = p.shop", "o.shop = p.shop AND o.price = p.paid")
+        kinds.add(f"{name}-key", "id amount paid", key, " AND o.price = p.paid", "")
+    one = "SELECT id, amount FROM orders o WHERE {}EXISTS (SELECT * FROM payments p WHERE o.shop = p.shop AND o.amount < p.paid * 4)"
+    for name, word in (("semi", ""), ("anti", "NOT ")):
+        kinds.add(f"join/residual-{name}-other", "id amount", one.format(word), "* 4", "* 7")
+        kinds.add(
+            f"join/residual-{name}-turned",
+            "id amount",
+            one.format(word),
+            f"{word}EXISTS",
+            "EXISTS" if word else "NOT EXISTS",
+        )
     text = "SELECT o.id, p.id AS big FROM orders o JOIN orders p ON o.price = p.price AND o.shop = p.shop"
     kinds.add("join/null-keys", "id big", text, " JOIN", " LEFT JOIN")
     text = "SELECT id, amount FROM orders WHERE shop IN (SELECT shop FROM payments WHERE paid > 2)"
@@ -493,6 +517,13 @@ def _others(kinds: Kinds) -> None:
     )
     kinds.add("match/define", "shop a_id b_id", text, "> 20", "> 5")
     kinds.add("match/pattern", "shop a_id b_id", text, "(A B)", "(A C? B)", "DEFINE", "DEFINE C AS C.amount < 5,")
+    behind = f"SELECT shop, COUNT(*) AS n, SUM(b_id) AS big FROM ({text}) GROUP BY shop"
+    kinds.add("match/aggregate-behind", "shop n big", behind, "COUNT(*) AS n", "COUNT(*) + 0 AS n")
+    turned = "SUM(b_id) AS big, COUNT(*) AS n", "shop big n"
+    kinds.add(
+        "match/aggregate-reordered", "shop n big", behind, "COUNT(*) AS n, SUM(b_id) AS big", *turned[:1], to=turned[1]
+    )
+    kinds.add("match/aggregate-define", "shop n big", behind, "> 20", "> 5", given={**FILL, **KEEP})
     text = "SELECT shop, id, amount FROM orders ORDER BY ts, amount"
     kinds.add("temporal-sort/same", "shop id amount", text, text, f"SELECT shop, id + 1, amount FROM ({text})")
     kinds.add(

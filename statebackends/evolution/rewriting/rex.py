@@ -95,6 +95,9 @@ class RexValues:
     def _alike(self, operands: Sequence[Mapping[str, Any]]) -> tuple[pa.Array, pa.Array]:
         """Return two columns of one type, the wider of both."""
         left, right = (self.of(one) for one in operands)
+        for one in (left, right):
+            if pa.types.is_nested(one.type):
+                raise _unknown("a comparison of rows, arrays, maps, or times that are finer than milliseconds")
         if left.type == right.type:
             return left, right
         for one, other in ((left, right), (right, left)):

@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,
     Cast,
+    Condition,
     Constant,
     Emitted,
     Expression,
@@ -287,6 +288,46 @@ def _associations(call: Called) -> pa.Array:
     return numbers
 
 
+#: How many pairs of rows are compared at once.
+PAIRS = 1 << 20
+
+
+def _matching(call: Called) -> pa.Array:
+    """Return how many rows of the other side each row matches by the whole condition of a join."""
+    partner, condition = _of_partner(call), call.arguments[1]
+    assert isinstance(condition, Condition)
+    name = partner.arguments[0].state
+    values = call.values, Values(call.values.keys.of_state(call.arguments[0].state), partner.rows, name)
+    sides = values if condition.of_left else values[::-1]
+    columns = [
+        one.of(each.source if each.source is not None else Constant(None), replace(each.kind, nullable=True), each.name)
+        for one, fields in zip(sides, (condition.left, condition.right), strict=True)
+        for each in fields
+    ]
+    own, other = (one.rows.owner for one in values)
+    order = np.argsort(other, kind="stable")
+    begins = np.searchsorted(other[order], own, "left")
+    lengths = np.searchsorted(other[order], own, "right") - begins
+    ends, found, row = np.cumsum(lengths), np.zeros(len(own), np.int64), 0
+    while row < len(own):
+        before = int(ends[row - 1]) if row else 0
+        stop = max(int(np.searchsorted(ends, before + PAIRS, "right")), row + 1)
+        count = lengths[row:stop]
+        mine = np.repeat(np.arange(row, stop), count)
+        theirs = order[np.arange(len(mine)) + np.repeat(begins[row:stop] - (ends[row:stop] - count - before), count)]
+        places = [pa.array(one) for one in ((mine, theirs) if condition.of_left else (theirs, mine))]
+        left = len(condition.left)
+        paired = [column.take(places[number >= left]) for number, column in enumerate(columns)]
+        true = np.asarray(pc.fill_null(RexValues(paired, len(mine)).of(condition.node), False))
+        found[row:stop] = np.bincount(mine - row, weights=partner.weights[theirs] * true, minlength=stop - row)
+        row = stop
+    numbers = pa.array(found)
+    for place in call.arguments[2:]:
+        there = call.of_key(call.values.keys.key[place].is_valid())
+        numbers = pc.if_else(there, numbers, pa.scalar(0, numbers.type))
+    return numbers
+
+
 def _structure(call: Called, *, largest: bool) -> pa.Array:
     """Return the accumulator of MIN or MAX with retraction: the extreme, the number of values, and a view."""
     kind = raw_type(call.kind)
@@ -319,5 +360,6 @@ FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
     "max_structure_of_rows": lambda call: _structure(call, largest=True),
     "associations": lambda call: _associations(call),
     "new_associations": lambda call: _associations(call),
+    "matching": lambda call: _matching(call),
     "true": lambda call: pa.array(np.ones(len(call.values.rows), np.bool_)),
 }

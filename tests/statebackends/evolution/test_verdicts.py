@@ -209,6 +209,50 @@ CONDITION = {
 }
 
 
+@pytest.mark.parametrize(("calc", "code", "verdicts"), [(4, 0, ["as is"] * 2), (7, 2, ["as is", "refused"])])
+def test_conditions_over_changes_are_refused_also_if_rows_of_before_are_kept(
+    calc: int, code: int, verdicts: list[str]
+) -> None:
+    """Of calc 4 rows are only added; the rows of calc 7 are those of an aggregate, which change."""
+    old = json.loads((changes() / "2.3.0" / "agg-of-agg" / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    next(node for node in new["nodes"] if node["id"] == calc)["condition"] = CONDITION
+    found = evolution_of(old, new, check_options(filters="keep"))
+    assert found.exit_code == code
+    aggregates = [one for one in found.operators if one.new is not None and "aggregate" in one.new.transformation]
+    assert [one.verdict.value for one in aggregates] == verdicts
+    assert code == 0 or "Give the rows of its tables by backfill" in aggregates[1].reasons[0]
+    asked = evolution_of(old, new, check_options())
+    assert asked.exit_code == 2
+    assert any("filters='keep' accepts that" in "".join(one.reasons) for one in asked.operators) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"connector": "kafka", "format": "json"}, "as is"),
+        ({"connector": "kafka", "format": "debezium-json"}, "refused"),
+        ({"connector": "mysql-cdc"}, "refused"),
+    ],
+)
+def test_the_connector_and_format_of_a_table_tell_whether_rows_are_only_added(
+    options: dict[str, str], verdict: str
+) -> None:
+    old = json.loads((changes() / "2.3.0" / "join-to-left" / "new.json").read_text("utf-8"))
+    for node in old["nodes"]:
+        if "scanTableSource" in node:
+            node["scanTableSource"]["table"]["resolvedTable"]["options"] = options
+    new = json.loads(json.dumps(old))
+    calc = next(node for node in new["nodes"] if "calc" in node["type"])
+    calc["condition"] = CONDITION
+    (join,) = [
+        one
+        for one in evolution_of(old, new, check_options(filters="keep")).operators
+        if one.new is not None and one.new.transformation == "join"
+    ]
+    assert join.verdict.value == verdict
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "attribute", "value"),
     [
