@@ -328,7 +328,10 @@ def _joins(kinds: Kinds, seed: int) -> None:
         )
         key = one.replace("o.shop = p.shop", "o.shop = p.shop AND o.price = p.paid")
         kinds.add(f"{name}-key", "id amount paid", key, " AND o.price = p.paid", "")
-    one = "SELECT id, amount FROM orders o WHERE {}EXISTS (SELECT * FROM payments p WHERE o.shop = p.shop AND o.amount < p.paid * 4)"
+    one = (
+        "SELECT id, amount FROM orders o WHERE {}EXISTS (SELECT * FROM payments p WHERE o.shop = p.shop AND "
+        "o.amount < p.paid * 4)"
+    )
     for name, word in (("semi", ""), ("anti", "NOT ")):
         kinds.add(f"join/residual-{name}-other", "id amount", one.format(word), "* 4", "* 7")
         kinds.add(
