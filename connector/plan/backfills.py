@@ -22,6 +22,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,
     Cast,
+    Condition,
     Evolution,
     Expression,
     FieldSource,
@@ -114,7 +115,7 @@ def required_fields(evolution: Evolution) -> dict[str, list[RequiredField]]:
     return found
 
 
-def backfilled_names(source: Expression | int | None) -> Iterator[str]:
+def backfilled_names(source: Expression | Condition | int | None) -> Iterator[str]:
     """Yield the names of given values in an expression."""
     if isinstance(source, Backfilled):
         yield source.name

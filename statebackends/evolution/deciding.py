@@ -51,7 +51,14 @@ from pyspark_savepoint.statebackends.evolution.lineage import (
     quotients,
     sql_of,
 )
-from pyspark_savepoint.statebackends.evolution.matching import Features, Matches, Shapes, features, key_places
+from pyspark_savepoint.statebackends.evolution.matching import (
+    Features,
+    Matches,
+    Shapes,
+    features,
+    key_places,
+    sinks_of,
+)
 from pyspark_savepoint.statebackends.evolution.plans import Node
 from pyspark_savepoint.statebackends.evolution.settings import Settings, compare_settings
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
@@ -81,7 +88,7 @@ WAIT = (
 TAKEN_OUT = (
     "Rows of its input are also changed and taken out, as far as the plan tells, and the new conditions would take out "
     "old rows that were never counted, and leave others in for ever: filters='keep' is not for it. Give the rows of "
-    "its tables by backfill, or put the new conditions behind it, where they need no state"
+    "its tables in argument 'backfill', or put the new conditions behind it, where they need no state"
 )
 MIXED = (
     "{name} divides what begins anew by what goes on, or the other way round: it is wrong for all keys of before, "
@@ -135,9 +142,19 @@ class Decision:
         return _refused(change, refusal) if refusal else _warned(change, one, other)
 
     def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
-        shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self.old.plan.nodes[one]}" for one in rivals)
+        shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self._told_apart(one)}" for one in rivals)
         reason = f"{node} may continue several operators: say which"
         return OperatorChange(Verdict.AMBIGUOUS, None, shape, reasons=(reason,), candidates=shown)
+
+    def _told_apart(self, number: int) -> str:
+        """Return a node of OLD in words that tell it from one with the same description: its sinks, its conditions."""
+        sinks = [name.replace("`", "").rpartition(".")[2] for name in sinks_of(self.old, number)]
+        where = dict.fromkeys(
+            text for one in self.old.inputs(self.old.plan.nodes[number]) for text in one.filters.values()
+        )
+        words = [f"whose rows go to table {' and '.join(sorted(set(sinks)))}"] if sinks else []
+        words += [f"and come through {', '.join(where)}"] if where else []
+        return ", ".join([str(self.old.plan.nodes[number]), *words])
 
     def _new(self, node: Node, shape: OperatorShape) -> OperatorChange:
         if not shape.known:
@@ -575,6 +592,9 @@ def _merged(change: StateChange) -> StateChange:
         return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, reason))
     if change.new is not None and change.new.layout is Layout.SORT_KEY_COUNTS:
         return replace(change, merge=Merge.ADD)
+    if change.new is not None and change.new.layout in (Layout.ROW, Layout.ROW_ASSOCIATED):
+        reason = "it has one row for each key: keys that become one are an error"
+        return replace(change, reasons=(*change.reasons, reason))
     never = [one.name for one in change.fields if one.merge is Merge.NEVER]
     if never and change.new is not None and change.new.layout is Layout.ACCUMULATORS:
         reason = f"{', '.join(never)} of two keys cannot be made one: keys that become one are an error"

@@ -46,7 +46,7 @@ def exactly(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
         raise ValueRangeError(
             f"{name} is NULL, and the new query has it as {kind}",
             found=f"NULL in {column.null_count} of {len(column)} rows",
-            remedy="give it a value in backfill=, or let the query have it without NOT NULL",
+            remedy="give it a value in argument 'backfill', or let the query have it without NOT NULL",
         )
     return column
 

@@ -445,7 +445,7 @@ def _of_values(call: AggregateCall, buffer: Buffer, column: pa.Array, owner: Lon
         raise UnsupportedStateError(
             "an aggregate of history is not computed here",
             found=f"{buffer.column.name} of {column.type}",
-            remedy="give its values by key in backfill=",
+            remedy="give its values by key in argument 'backfill'",
         )
     if call.function in ("MIN", "MAX"):
         return exactly(aggregates.extreme(column, owner, count, largest=call.function == "MAX"), kind, call.name)

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
     Cast,
+    Condition,
     Expression,
     FieldSource,
     Merge,
@@ -144,7 +145,13 @@ class MergedRows:
         for name, apart in self.rewrites.old.rows(rows).items():
             shape = next(one for one, _ in self.rewrites.old.shapes if one.name == name)
             moved = replace(apart, owner=numbers[apart.owner])
-            states[name] = moved if name not in merges else merged(shape, moved, merges[name])
+            try:
+                states[name] = moved if name not in merges else merged(shape, moved, merges[name])
+            except DuplicateKeyError as error:
+                owners = np.sort(moved.owner)
+                row = int(np.flatnonzero(numbers == owners[:-1][np.diff(owners) == 0][0])[0])
+                values = rows.column(KEY)[row].as_py().values()
+                raise error.with_facts(key=", ".join(map(repr, values)) or "the only key") from None
         return states
 
     @property
@@ -267,6 +274,15 @@ def _one_row(shape: StateShape, rows: StateRows, change: StateChange) -> StateRo
             how[place] = one.merge or Merge.NEVER
     if not change.fields:
         how = dict.fromkeys(range(len(rows.fields)), change.merge or Merge.NEVER)
+    if shape.layout is not Layout.ACCUMULATORS and Merge.NEVER in how.values():
+        raise DuplicateKeyError(
+            "two keys become one, of which the new query keeps one row",
+            state=shape.name,
+            expected="one row for each new key",
+            found="several rows, whose order is not known",
+            remedy="let the new query have the old key, or leave one of these keys in the savepoint: remove_keys "
+            "removes the others",
+        )
     owners, firsts = np.unique(rows.owner, return_index=True)
     count = int(owners[-1]) + 1
     fields = [
@@ -302,11 +318,11 @@ def _field(column: pa.Array, owner: Longs, count: int, how: Merge, name: str) ->
     raise DuplicateKeyError(
         f"two keys become one, and their values of {name} cannot be merged",
         expected="COUNT, SUM, AVG, MIN, MAX, or DISTINCT",
-        remedy="give the values of the new keys in backfill=, or leave the aggregate out",
+        remedy="leave the aggregate out, or let the new query have the old key",
     )
 
 
-def _old_fields(source: Expression | int | None, state: str) -> Iterator[int]:
+def _old_fields(source: Expression | Condition | int | None, state: str) -> Iterator[int]:
     """Yield the fields of a state of OLD that an expression has."""
     if isinstance(source, OldField) and source.state == state:
         yield source.index

@@ -177,6 +177,7 @@ def test_alike_operators_are_ambiguous_until_one_is_named() -> None:
     (change,) = [one for one in found.operators if one.verdict is Verdict.AMBIGUOUS]
     assert len(change.candidates) == 2
     assert all("nodes={'6': " in text for text in change.candidates)
+    assert all("whose rows go to table sink" in text for text in change.candidates)
     assert found.exit_code == 2
     settled = evolution_of(twice, new, check_options(nodes={"6": "16"})).of("6_group-aggregate")
     assert settled is not None
@@ -221,7 +222,7 @@ def test_conditions_over_changes_are_refused_also_if_rows_of_before_are_kept(
     assert found.exit_code == code
     aggregates = [one for one in found.operators if one.new is not None and "aggregate" in one.new.transformation]
     assert [one.verdict.value for one in aggregates] == verdicts
-    assert code == 0 or "Give the rows of its tables by backfill" in aggregates[1].reasons[0]
+    assert code == 0 or "Give the rows of its tables in argument 'backfill'" in aggregates[1].reasons[0]
     asked = evolution_of(old, new, check_options())
     assert asked.exit_code == 2
     assert any("filters='keep' accepts that" in "".join(one.reasons) for one in asked.operators) == (code == 0)
