@@ -107,7 +107,8 @@ def evolved_of(savepoint: Examined, surveys: Surveys, evolution: Evolution | Non
 
 
 def evolution_section(to: Section, evolved: EvolutionReport) -> None:
-    to.short = to.about = f"states: {evolved.summary}"
+    to.short = f"states: {evolved.summary}"
+    to.about = f"{evolved.evolution.outcome} Of the states: {evolved.summary}."
     to.hints += [f"{warning}." for warning in evolved.warnings]
     rows = [
         (
@@ -117,5 +118,13 @@ def evolution_section(to: Section, evolved: EvolutionReport) -> None:
         )
         for row in evolved.rows()
     ]  # fmt: skip
+    named = [
+        (row["verdict"], row["field"], row["reason"], row["new_uid"] or row["old_uid"], row["state"] or "key")
+        for row in evolved.evolution.to_rows()
+        if row["field"] is not None
+    ]
+    if named:
+        columns = "what becomes of it | column or aggregate | how | operator | state"
+        to.tables.append(table("Columns and aggregates of the new query", columns, named, choices=0))
     columns = "done | operator | state | entries before# | entries after# | how | description | uid before"
     to.tables.append(table("States under the new query", columns, rows, choices=0))

@@ -94,7 +94,7 @@ def page_of(savepoint: Examined, request: ReportRequest) -> str:
     evolved = evolved_of(savepoint, surveys, request.evolution)
     if evolved is not None:
         title = "What became of the old query's state" if evolved.after else "What becomes of it under the new query"
-        planned.append(("evolution", title, lambda to: evolution_section(to, evolved)))
+        planned.insert(1, ("evolution", title, lambda to: evolution_section(to, evolved)))
     sections = []
     for name, title, fill in planned:
         section = Section(name, title)

@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OperatorChange,
     StateChange,
 )
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
+from pyspark_savepoint.statebackends.evolution.exact import exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Column, Layout, StateShape

@@ -14,8 +14,8 @@ from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import read_options, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.evolution.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates
 from pyspark_savepoint.statebackends.evolution.rewriting.results import (
     CHANGE_TYPE,

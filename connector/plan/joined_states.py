@@ -13,9 +13,9 @@ from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_y
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.made_rows import no_rows
+from pyspark_savepoint.statebackends.evolution.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.histories import Branch
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import (
     ORDER,
     TIMES,

@@ -62,6 +62,13 @@ LOSING = (Verdict.FILLED, Verdict.BEGINS_EMPTY, Verdict.LOST)
 REFUSING = (Verdict.UNKNOWN, Verdict.AMBIGUOUS, Verdict.REFUSED)
 
 
+OUTCOMES = (
+    "Nothing is lost.",
+    "Something begins anew, or is lost.",
+    "Nothing can be written yet: something has to be said or given.",
+)
+
+
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the worst of some verdicts; AS_IS of none."""
     return max(verdicts, key=ORDER_OF_VERDICTS.index, default=Verdict.AS_IS)
@@ -367,6 +374,11 @@ class Evolution:
             return 2
         connectors = [one for one in self.operators if one.old is None and one.new is not None and one.new.of_connector]
         return int(any(one.verdict in LOSING for one in self.operators if one not in connectors))
+
+    @property
+    def outcome(self) -> str:
+        """What :attr:`exit_code` means, as a sentence."""
+        return OUTCOMES[self.exit_code]
 
     @property
     def needed(self) -> tuple[FieldSource, ...]:

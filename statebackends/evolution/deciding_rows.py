@@ -24,9 +24,9 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.emitters import Emitted
+from pyspark_savepoint.statebackends.evolution.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.lineage import Term, explained
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import raw_type
-from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
+from pyspark_savepoint.statebackends.evolution.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import (
     Available,

@@ -12,12 +12,6 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Verdict,
 )
 
-OUTCOMES = (
-    "Nothing is lost.",
-    "Something begins anew, or is lost: see above.",
-    "Nothing can be written yet: see what has to be said or given above.",
-)
-
 MERGED = "keys that become one are merged"
 
 
@@ -65,7 +59,7 @@ def lines_of(evolution: Evolution) -> Iterator[str]:
     needed = sorted({field.backfill for field in evolution.needed if field.backfill})
     if needed:
         yield f"to give: {', '.join(needed)}"
-    yield OUTCOMES[evolution.exit_code]
+    yield evolution.outcome
 
 
 def _operator(one: OperatorChange) -> Iterator[str]:

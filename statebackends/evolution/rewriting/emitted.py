@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import struct_array
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, StateChange
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import WHOLE_NUMBERS, exactly
+from pyspark_savepoint.statebackends.evolution.exact import WHOLE_NUMBERS, exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, LONG, OldStates
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS, RANK, StateRows, put_together
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateErr
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, Buffer
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, Merge, OldField, StateChange, Verdict
+from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
 from pyspark_savepoint.statebackends.evolution.histories import (
     HISTORY,
@@ -35,9 +36,7 @@ from pyspark_savepoint.statebackends.evolution.histories import (
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, Order, best_rows
-from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     ASSOCIATIONS,
     COUNT,
@@ -47,6 +46,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     StateRows,
     put_together,
 )
+from pyspark_savepoint.statebackends.evolution.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
 from pyspark_savepoint.statebackends.rows.groups import group_numbers

@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import Expression, OldKey, StateChange
+from pyspark_savepoint.statebackends.evolution.exact import exactly
 from pyspark_savepoint.statebackends.evolution.histories import BUFFER, FOLLOWING, HISTORY, ROWS
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, rewritten
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup

@@ -26,8 +26,8 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Merge,
     StateChange,
 )
+from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import StateColumns
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     COUNT,

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.serializers.sql.logical_types import TIMESTAMPS, LogicalType
 from pyspark_savepoint.statebackends.evolution.connectors import short
+from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.expected import operators_of
 from pyspark_savepoint.statebackends.evolution.expected_rows import primary_key, sink_table, table_columns
 from pyspark_savepoint.statebackends.evolution.histories import Step
@@ -20,7 +21,6 @@ from pyspark_savepoint.statebackends.evolution.lineage import PASSING
 from pyspark_savepoint.statebackends.evolution.plans import Node, Plan
 from pyspark_savepoint.statebackends.evolution.rewriting.emissions import emissions_of, orders_of
 from pyspark_savepoint.statebackends.evolution.rewriting.emitted import Emission
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import through
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates, Order, best_rows
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import rows_by_key

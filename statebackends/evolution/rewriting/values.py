@@ -29,11 +29,11 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OldState,
     Rex,
 )
+from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, TIME, VALUE, StateRows
+from pyspark_savepoint.statebackends.evolution.rex import RexValues
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
 

@@ -27,9 +27,9 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Verdict,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.rewriting.rex import RexValues
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, StateRows
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
+from pyspark_savepoint.statebackends.evolution.rex import RexValues
 
 
 def kind(text: str) -> LogicalType:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.statebackends.evolution.exact import WHOLE_NUMBERS, exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
-from pyspark_savepoint.statebackends.evolution.rewriting.exact import WHOLE_NUMBERS, exactly, raw_type
 
 COMPARISONS: Mapping[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
     "=": pc.equal,
