@@ -50,11 +50,15 @@ def job_at(name: str, arguments: Opens) -> Job:
     try:
         job = parse_json(read_regular(str(path), MAX_JOB_BYTES))
     except ValueError as error:
+        found, remedy = str(error), "correct it there, or write the file again"
+        if isinstance(error, UnicodeDecodeError):
+            found, remedy = f"at byte {error.start}, bytes that are not UTF-8", "save the file as UTF-8"
         raise OptionError(
             "the file is not the description of a job",
             path=str(path),
             expected="JSON: a description, an execution plan, or the plan of the REST interface",
-            found=str(error),
+            found=found,
+            remedy=remedy,
         ) from None
     if not isinstance(job, Mapping):
         raise OptionError(

@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from pyspark_savepoint.formats.redaction import shown
 
     words = sys.argv[1:] if arguments is None else list(arguments)
+    words = ["--help"] if words == ["help"] else words
     debug = "--debug" in words
     command = next((word for word in words if not word.startswith("-")), None)
     safe = "--safe-csv" in words and command != "export"  # which has it for its file

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.api.local_tables import LocalTable
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 FORMATS = {
@@ -81,15 +82,24 @@ def text_of_file(path: Path) -> str:
     _expect_file(path)
     try:
         return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError("the file cannot be read as text", path=str(path), found=str(error)) from None
+    except UnicodeDecodeError as error:
+        found = f"at byte {error.start}, bytes that are not UTF-8"
+        raise OptionError("the file cannot be read as text", path=str(path), found=found, remedy=UTF_8) from None
+    except OSError as error:
+        raise OptionError(
+            "the file cannot be read",
+            path=str(path),
+            found=error.strerror or str(error),
+            remedy="give a file that the user who runs this may read",
+        ) from None
 
 
 def _expect_file(path: Path) -> None:
     """Raise the error for a path that is not a file: a pipe would never end, nor would some devices."""
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe, socket or device" if path.exists() else "nothing"
-        raise SnapshotNotFoundError("there is no such file", path=str(path), found=kind)
+        remedy = LocalFileSystem().absence(str(path.absolute())) if kind == "nothing" else "give a file"
+        raise SnapshotNotFoundError("there is no such file", path=str(path), found=kind, remedy=remedy)
 
 
 def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType]) -> RowsOfFile:

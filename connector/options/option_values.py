@@ -26,8 +26,24 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
 
     >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
     {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
+
+    Raises:
+        OptionError: If two names are of one option.
+
     """
-    return {option_name(name): option_text(name, value) for name, value in values.items() if value is not None}
+    texts: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for name, value in values.items():
+        if value is not None:
+            option = option_name(name)
+            if given.setdefault(option.casefold(), name) != name:
+                raise OptionError(
+                    "one option is given by two names",
+                    found=f"{given[option.casefold()]!r} and {name!r}",
+                    remedy="give it once",
+                )
+            texts[option] = option_text(name, value)
+    return texts
 
 
 def inheriting(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

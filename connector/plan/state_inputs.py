@@ -439,7 +439,7 @@ def _only_state_column(columns: Sequence[str], name: str, others: tuple[str, ...
                 raise OptionError(
                     f"column {extra[0]!r} does not belong to state {name!r}",
                     operator=operator,
-                    remedy=f"select the columns that do: {', '.join(map(repr, (*others, column)))}",
+                    remedy=f"select the columns that do: {', '.join(map(repr, dict.fromkeys((*others, column))))}",
                 )
             return column
     rest = [column for column in columns if column not in others and not column.endswith(LAST_ACCESS)]

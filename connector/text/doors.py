@@ -86,7 +86,6 @@ of_verbs = door(
     option=lambda text, name, _: text if text.startswith("there") else text.replace(name, _snake(name), 1),
     operator=lambda *_: "its uid",
     listing=lambda *_: "states()",
-    table=lambda _, name, *__: {"metadata": "states()", "offsets": "sources.offsets()"}[name],
 )
 #: SQL's table functions, whose arguments are named by ``=>``.
 of_sql = door(

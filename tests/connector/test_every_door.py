@@ -374,6 +374,14 @@ def test_fields_of_a_row(base: Path, tmp_path: Path, question: str, door: str) -
         DOORS[door](base, tmp_path, rows, "op", "row", types)
 
 
+def test_an_option_has_one_name(base: Path) -> None:
+    savepoint, rows = pyspark_savepoint.open(base), _rows("total")
+    with pytest.raises(SavepointError, match=r"one option is given by two names(.|\n)*'sort_memory' and 'sortMemory'"):
+        savepoint.with_state("op", "total", rows, sort_memory="64m", sortMemory="1g")  # type: ignore[call-arg]
+    with pytest.raises(SavepointError, match=r"select the columns that do: 'total'$"):
+        savepoint.with_state("op", "total", rows, key="total")
+
+
 def test_rows_that_arrow_does_not_take(tmp_path: Path) -> None:
     """Of pandas, and of a reader whose rows were read, also by another savepoint."""
     pandas = pytest.importorskip("pandas")

@@ -68,6 +68,11 @@ COMMANDS: dict[tuple[str, ...], str] = {
     ("retained", "FOLDER/none"): "there is no folder at this path",
     ("check-restore", "SHOP", "JOB"): "expected: a field uid, uidHash or generatedId",
     ("ls", "SHOP", "-o", "uid=x"): "-o is an option of show",
+    ("check-restore", "SHOP", "LATIN"): "to do: save the file as UTF-8",
+    ("check-restore", "SHOP", "HALF"): "to do: correct it there",
+    ("remove-keys", "SHOP", "NEW", "accounts", "--keys-file", "LATIN"): "to do: save the file as UTF-8",
+    ("remove-keys", "SHOP", "NEW", "accounts", "--keys-file", "KEYS"): "did you mean",
+    ("put", "SHOP", "ROWS/new", "accounts", "ROWS", "total", "--upsert"): "a part of the path is a file",
 }
 
 
@@ -78,7 +83,10 @@ def test_words_of_commands(run: Run, shop: Path, tmp_path: Path, words: tuple[st
     for name, text in files.items():
         (tmp_path / f"{name}.{'csv' if name in ('ROWS', 'TOTAL') else 'json'}").write_text(text)
     places = {"SHOP": str(shop), "NEW": str(tmp_path / "new"), "FOLDER/none": str(tmp_path / "none")}
+    (tmp_path / "LATIN.json").write_bytes('{"operators": [{"uid": "\xe9"}]}'.encode("latin-1"))
+    (tmp_path / "HALF.json").write_text('{"operators": ')
     places |= {path.stem: str(path) for path in tmp_path.iterdir()}
+    places |= {"KEYS": str(tmp_path / "HALV.json"), "ROWS/new": str(tmp_path / "ROWS.csv" / "new")}
     there = sorted(tmp_path.iterdir())
     done = run(*(places.get(word, word) for word in words))
     assert (done.code, done.out) == (2, "")
@@ -94,3 +102,8 @@ def test_a_row_without_a_value_is_said_to_remove_it(run: Run, shop: Path, tmp_pa
     (change, _) = done.records
     assert (change["before"], change["rows"], change["after"]) == (200, 3, 200)
     assert change["note"] == "1 key whose row has no value: the state goes"
+
+
+def test_help_alone_lists_the_commands(run: Run) -> None:
+    assert run("help") == run("--help")
+    assert "check-restore" in run("help").out
