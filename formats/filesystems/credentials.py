@@ -160,7 +160,7 @@ def azure_identity() -> dict[str, Any]:
     federated = os.environ.get("AZURE_FEDERATED_TOKEN_FILE")
     if federated or (os.environ.get("AZURE_CLIENT_SECRET") and os.environ.get("AZURE_TENANT_ID")):
         return {}
-    if os.environ.get("IDENTITY_ENDPOINT") or os.environ.get("MSI_ENDPOINT"):
+    if os.environ.get("IDENTITY_ENDPOINT"):
         return {}
     if shutil.which("az") and os.path.isdir(os.path.expanduser(os.environ.get("AZURE_CONFIG_DIR") or "~/.azure")):
         return {"use_azure_cli": True}

@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--keys", type=int, help="of the savepoints, 4,000,000 by default, 1,000,000 in stores")
     parser.add_argument("--runs", type=int, default=5, help="after the first one, 5 by default")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
+    parser.add_argument("--store", choices=("s3", "azure"), help="of part stores; both by default")
     parser.add_argument("--readme", action="store_true", help="write the table into the README of benchmarks")
     parser.add_argument("--shown", action="store_true", help="measure nothing")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
@@ -49,11 +50,12 @@ def main(arguments: list[str] | None = None) -> None:
     parts = given.parts or list(PARTS)
     if given.here:
         for part in parts:
-            measure(part, given.keys or KEYS.get(part, 4_000_000), given.runs, given.results)
+            measure(part, given.keys or KEYS.get(part, 4_000_000), given.runs, given.results, given.store)
         return
     if not given.shown:
         options = ["--here", f"--runs={given.runs}", f"--results={given.results}"]
         options += [f"--keys={given.keys}"] if given.keys else []
+        options += [f"--store={given.store}"] if given.store else []
         for part in parts:
             subprocess.run([sys.executable, "-m", "tests.benchmarks", part, *options], check=True)
     table = "\n\n".join(shown(json.loads(path.read_text())) for path in results(given.results))
@@ -64,14 +66,14 @@ def main(arguments: list[str] | None = None) -> None:
         README.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", "utf-8")
 
 
-def measure(part: str, keys: int, runs: int, folder: Path) -> None:
+def measure(part: str, keys: int, runs: int, folder: Path, store: str | None = None) -> None:
     """Measure one part, and keep what was found."""
     folder.mkdir(parents=True, exist_ok=True)
     busy, start = os.getloadavg()[0], time.monotonic()
     print(f"\n{part}: {PARTS[part].__doc__}\n{HEAD}", flush=True)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as scratch:
-        for figure in PARTS[part](Run(Path(scratch), keys, runs)):
+        for figure in PARTS[part](Run(Path(scratch), keys, runs, store)):
             print(figure.row(), flush=True)
             figures.append(figure)
     minutes = (time.monotonic() - start) / 60

@@ -37,6 +37,8 @@ class Run:
     folder: Path
     keys: int
     runs: int = 5
+    #: The kind of object store to measure; all by default.
+    store: str | None = None
 
     def path(self, name: str) -> Path:
         """Return a path below the folder of the part."""
@@ -774,10 +776,10 @@ def _word_counts(run: Run, records: int, runs: int, only: str = "") -> Iterator[
 
 
 def stores(run: Run) -> Iterator[Figure]:
-    """Verbs in an object store with 50 ms for each request, beside raw reads of the same bytes."""
+    """Verbs in S3 and Azure with 50 ms for each request, beside raw reads of the same bytes."""
     from tests.benchmarks.stores import stores as in_stores
 
-    yield from in_stores(run.folder, run.keys)
+    yield from in_stores(run.folder, run.keys, run.store)
 
 
 PARTS: dict[str, Callable[[Run], Iterator[Figure]]] = {

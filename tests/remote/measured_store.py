@@ -44,7 +44,8 @@ class Request:
 
 #: What happens to a request of a kind for a key: nothing; an error of a status; ``reset`` or ``stall``: it is not done,
 #: and the connection breaks or says nothing; ``lost``, ``vanished`` or ``hang``: it is done, and answered by 503, by a
-#: broken connection or not at all.
+#: broken connection or not at all; ``cut`` or ``cut-stall``: half of the answer comes, then the connection breaks or
+#: says nothing.
 Fault = Callable[[str, str], "int | str | None"]
 
 
@@ -80,11 +81,29 @@ class MeasuredStore(ThreadingHTTPServer):
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
+    @property
+    def log(self) -> list[Request]:
+        """The requests, by the name that other stores have for them."""
+        return self.requests
+
     def upload(self, folder: Path, prefix: str) -> None:
         """Put the files of a folder as objects."""
         for file in folder.rglob("*"):
             if file.is_file():
-                self.objects[f"{prefix}/{file.relative_to(folder).as_posix()}"] = file.read_bytes()
+                self.put(f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
+
+    def put(self, name: str, data: bytes) -> None:
+        """Put one object."""
+        self.objects[name] = data
+
+    def sizes(self) -> dict[str, int]:
+        """Return all objects with their sizes."""
+        return {name: len(data) for name, data in self.objects.items()}
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects."""
+        for name in names:
+            del self.objects[name]
 
     def kinds(self) -> dict[str, int]:
         """Return the number of requests of each kind."""
@@ -162,6 +181,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {"content-length": str(len(data)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
+        if fault in ("cut", "cut-stall"):
+            self.wfile.write(data[: len(data) // 2])
+            self._hang_up(fault, logged)
+            return
         if kind != "HEAD":
             self.wfile.write(data)
         logged.end = time.monotonic()
@@ -170,7 +193,10 @@ class _Handler(BaseHTTPRequestHandler):
         """End the connection without an answer, at once or after some silence."""
         self.server.headers.append(dict(self.headers.items()))
         self.server.requests.append(logged)
-        if fault in ("stall", "hang"):
+        self._hang_up(fault, logged)
+
+    def _hang_up(self, fault: str, logged: Request) -> None:
+        if fault in ("stall", "hang", "cut-stall"):
             time.sleep(self.server.silence)
         logged.end = time.monotonic()
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

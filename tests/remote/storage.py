@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 HOST = "127.0.0.1"
@@ -47,6 +47,9 @@ CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
 Fault = Callable[[str, str], "int | str | None"]
 
 
+P = TypeVar("P", bound="FaultyProxy")
+
+
 class FaultyProxy(ThreadingHTTPServer):
     """Hands requests on to a store; ``fault(method, path)`` says which go wrong, and how.
 
@@ -60,8 +63,8 @@ class FaultyProxy(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, store: int) -> None:
-        super().__init__((HOST, 0), _Handler)
+    def __init__(self, store: int, handler: type[ProxyHandler] | None = None) -> None:
+        super().__init__((HOST, 0), handler or ProxyHandler)
         self.store = store
         self.fault: Fault = lambda method, path: None
         self.requests: list[tuple[str, str, str | None]] = []
@@ -81,7 +84,9 @@ class FaultyProxy(ThreadingHTTPServer):
         """A client that gave up is what the tests are about."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class ProxyHandler(BaseHTTPRequestHandler):
+    """Hands one request on."""
+
     protocol_version = "HTTP/1.1"
     # Else every answer on a connection that is kept waits 40 ms for an acknowledgement.
     disable_nagle_algorithm = True
@@ -274,7 +279,13 @@ def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
 @contextmanager
 def faulty_proxy(store: int) -> Iterator[FaultyProxy]:
     """A proxy before a store."""
-    proxy = FaultyProxy(store)
+    with running_proxy(FaultyProxy(store)) as proxy:
+        yield proxy
+
+
+@contextmanager
+def running_proxy(proxy: P) -> Iterator[P]:
+    """A proxy, while it listens."""
     thread = threading.Thread(target=proxy.serve_forever, daemon=True)
     thread.start()
     try:

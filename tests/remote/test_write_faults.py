@@ -173,29 +173,6 @@ def test_a_store_that_stays_busy_is_one_error_within_the_budget(
 
 # -- rights --------------------------------------------------------------------------------------------------
 
-WRITES = {"PUT", "COPY", "BEGIN", "PART", "COMPLETE", "ABORT", "DELETE", "DELETES"}
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("ls", "s3://bucket/shop"),
-        ("sizes", "s3://bucket/shop"),
-        ("verify", "s3://bucket/shop"),
-        ("show", "s3://bucket/shop", "accounts", "--limit", "3"),
-        ("doctor", "s3://bucket/shop"),
-        ("diff", "s3://bucket/shop", "s3://bucket/shop"),
-        ("metrics", "s3://bucket/shop"),
-        ("remove-keys", "s3://bucket/shop", NEW, "accounts", "--keys", "1042", "--dry-run"),
-        ("rename", "s3://bucket/shop", NEW, "accounts=customers", "--dry-run"),
-    ],
-    ids=lambda words: f"{words[0]}{' --dry-run' * ('--dry-run' in words)}",
-)
-def test_what_only_reads_needs_no_right_to_write(measured: MeasuredStore, words: tuple[str, ...]) -> None:
-    measured.denied = WRITES
-    assert run(measured, *words) in (0, 1)
-    assert not {one.kind for one in measured.requests} & WRITES
-
 
 @pytest.mark.parametrize("kinds", [{"PUT"}, {"COPY"}, {"DELETES", "DELETE"}, {"LIST"}], ids=lambda kinds: min(kinds))
 def test_a_right_that_is_missing_is_one_error(
