@@ -266,14 +266,14 @@ def _running(command: list[str], port: int) -> Iterator[None]:
 
 
 def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
-    for _ in range(300):
+    for _ in range(1200):
         assert process.poll() is None, "the server did not start: is moto[server] installed?"
         try:
             with socket.create_connection((HOST, port), timeout=1):
                 return
         except OSError:
             time.sleep(0.1)
-    raise AssertionError("the server did not listen within 30 s")
+    raise AssertionError("the server did not listen within two minutes")
 
 
 @contextmanager
