@@ -1,9 +1,9 @@
 """Every public method once, in an environment with only what README installs: no pandas, no test tools.
 
-    python tests/public_verbs.py
+    python -m tests.public_verbs
 
 Plain Python, so that it needs no package of its own. A verb that is added to ``Savepoint`` or to the package's names is
-missed here until it is called.
+missed here until it is called. Verbs that edit are called as in ``tests/shop_edits.py``, and many of them in one plan.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from pyspark_savepoint.api.jobs import JobRestore
 from pyspark_savepoint.api.sinks import Sinks
 from pyspark_savepoint.api.sources import Sources
 from pyspark_savepoint.errors import OptionError, SavepointError
+from tests.shop_edits import EDITS
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
@@ -238,10 +239,6 @@ class Verbs:
         self.run("operator_at", lambda: sp.job(graph).operator_at("accounts"))
         self.run("operator_ids", lambda: pyspark_savepoint.operator_ids(graph))
         self.run("from_execution_plan", lambda: pyspark_savepoint.from_execution_plan(plan))
-        uid_hash = pyspark_savepoint.OperatorIdentifier.for_uid("nameless").operator_id.hex
-        nameless = sp.change_operator_identifier(RATES, uid_hash)
-        self.run("assign_uid", lambda: nameless.assign_uid(uid_hash, "nameless"))
-        self.run("assign_uids", lambda: nameless.assign_uids({uid_hash: "nameless"}))
         # The shop has no committables, no asynchronous function and no source of the old kind.
         for verb in (
             sp.sinks.remove_committables,
@@ -300,6 +297,8 @@ class Verbs:
         changed = sp
         for name, step in steps:
             changed = self.run(name, lambda step=step, changed=changed: step(changed)) or changed
+        for name in sorted(EDITS.keys() - self.called):
+            self.run(name, lambda name=name: EDITS[name](sp, sp))
         written = self.run("write", lambda: changed.write(str(self.folder / "changed")))
         if written is not None:
             referring = written.write(str(self.folder / "referring"), files="reference")

@@ -9,7 +9,7 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.api.edits import Edits
+from pyspark_savepoint.api.writes import Writes
 from pyspark_savepoint.engines.face import R, T, at_path, engine_of, path_of
 from pyspark_savepoint.erasure.tables import COUNTS, exact, place_of, unknown_place
 from pyspark_savepoint.formats.errors import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.erasure.report import ErasureReport
 
 
-class Erasures(Edits[R, T]):
+class Erasures(Writes[R, T]):
     """Erasure of keys, and its proof."""
 
     def erase(

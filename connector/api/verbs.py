@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from pyspark_savepoint.api.edits import Edits
 from pyspark_savepoint.api.erasures import Erasures
 from pyspark_savepoint.api.evolution_checks import EvolutionChecks
 from pyspark_savepoint.api.evolutions import Evolutions
@@ -12,10 +11,13 @@ from pyspark_savepoint.api.inspection import Inspection
 from pyspark_savepoint.api.jobs import JobRestore
 from pyspark_savepoint.api.lookups import Lookups
 from pyspark_savepoint.api.migrations import Migrations
+from pyspark_savepoint.api.operator_edits import OperatorEdits
 from pyspark_savepoint.api.salvages import Salvages
 from pyspark_savepoint.api.sinks import Sinks
 from pyspark_savepoint.api.sources import Sources
+from pyspark_savepoint.api.state_edits import StateEdits
 from pyspark_savepoint.api.summaries import Summaries
+from pyspark_savepoint.api.writes import Writes
 from pyspark_savepoint.engines.face import Face, R, T
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ class SavepointVerbs(
     Evolutions[R, T],
     Erasures[R, T],
     Salvages[R, T],
-    Edits[R, T],
+    StateEdits[R, T],
+    OperatorEdits[R, T],
+    Writes[R, T],
 ):
     """What both faces share. Immutable: every change returns a new savepoint, which :meth:`write` writes."""
 

@@ -22,6 +22,7 @@ from pyspark_savepoint.options.option_values import option_text
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.requests.applicability import STREAM
+from tests.shop_edits import EDITS
 
 pytestmark = pytest.mark.slow("type checkers read Spark's stubs")
 
@@ -153,6 +154,7 @@ def test_every_public_verb_is_called_where_readmes_install_is_tried() -> None:
     tree = ast.parse((Path(__file__).parents[1] / "public_verbs.py").read_text("utf-8"))
     named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    named |= EDITS.keys()
     public = {name for name in dir(pyspark_savepoint.Savepoint) if not name.startswith("_")}
     public |= {name for name in (*pyspark_savepoint.__all__, "open") if name[0].islower()}
     assert public - named == set()

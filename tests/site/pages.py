@@ -9,6 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pyspark_savepoint.api.erasures import Erasures
+from pyspark_savepoint.api.evolutions import Evolutions
+from pyspark_savepoint.api.lookups import Lookups
+from pyspark_savepoint.api.migrations import Migrations
+from pyspark_savepoint.api.operator_edits import OperatorEdits
+from pyspark_savepoint.api.salvages import Salvages
+from pyspark_savepoint.api.state_edits import StateEdits
+from pyspark_savepoint.api.tables import Tables
+from pyspark_savepoint.api.writes import Writes
+
 CONNECTOR = "connector/README.md"
 COMMANDS = "connector/command_line/README.md"
 ENGINES = "connector/api/spark/README.md"
@@ -85,6 +95,11 @@ class Chapter:
 
 def _names(heading: str, of: str, names: str, members: Literal["no", "own", "all"] = "own", text: str = "") -> Names:
     return Names(heading, of, tuple(names.split()), members, text)
+
+
+def _verbs(heading: str, of: type, first: str = "") -> Names:
+    """The verbs that a class of ``connector/api`` adds to a savepoint, after others."""
+    return Names(heading, SAVEPOINT, (*first.split(), *(name for name in vars(of) if not name.startswith("_"))))
 
 
 PACKAGE = "pyspark_savepoint"
@@ -192,43 +207,20 @@ REFERENCE = Chapter(
             "Python: Savepoint",
             (
                 _names("The class", PACKAGE, "Savepoint", "no"),
-                _names("Open, create, write", SAVEPOINT, "load create write pin is_portable vacuum relocate"),
-                _names(
-                    "Tables",
-                    SAVEPOINT,
-                    "states keyed_state window_state timers operator_state list_state union_state broadcast_state "
-                    "metadata table create_tables drop_tables",
-                ),
-                _names(
-                    "Change state",
-                    SAVEPOINT,
-                    "update_state with_state remove_state rename_state remove_keys rekey rename_class "
-                    "with_window_state with_timers with_list_state with_union_state with_broadcast_state",
-                ),
-                _names(
-                    "Change operators",
-                    SAVEPOINT,
-                    "with_operator remove_operator change_operator_identifier copy_operator merge_operator merge "
-                    "with_max_parallelism",
-                ),
-                _names("Erase a person", SAVEPOINT, "erase verify_erasure"),
+                _verbs("Open, create, write", Writes, "load create"),
+                _verbs("Tables", Tables, "create_tables drop_tables"),
+                _verbs("Change state", StateEdits),
+                _verbs("Change operators", OperatorEdits),
+                _verbs("Erase a person", Erasures),
                 _names("Sources: sp.sources", f"{PACKAGE}.api.sources", "Sources", "all"),
                 _names("Sinks: sp.sinks", f"{PACKAGE}.api.sinks", "Sinks", "all"),
                 _names("Look inside: sp.inspect", f"{PACKAGE}.api.inspection", "Inspection", "all"),
                 _names("A job: sp.job(job)", f"{PACKAGE}.api.jobs", "JobRestore", "all"),
                 _names("The families of verbs", SAVEPOINT, "inspect sources sinks job"),
-                _names("Find and compare", SAVEPOINT, "find_keys losses salvage diff changes"),
-                _names(
-                    "Operator ids, upgrades",
-                    SAVEPOINT,
-                    "assign_uid assign_uids with_coordinator_state check_migration migrate check_evolution evolve "
-                    "evolution catch_up",
-                ),
-                _names(
-                    "User functions that read, names of FLIP-43",
-                    SAVEPOINT,
-                    "read_keyed_state read_window read_list_state read_union_state read_broadcast_state",
-                ),
+                _verbs("Find and compare", Lookups, "diff"),
+                _verbs("Damaged savepoints", Salvages),
+                _verbs("Other releases", Migrations),
+                _verbs("Changed queries", Evolutions, "check_evolution"),
             ),
         ),
         Page(

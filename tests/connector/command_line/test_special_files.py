@@ -16,8 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
+from pyspark_savepoint.command_line import commands
+from pyspark_savepoint.command_line.commands import AtPath, WithTarget
 from pyspark_savepoint.command_line.main import main
+from pyspark_savepoint.command_line.parsing import parse
 from pyspark_savepoint.formats import redaction
 from pyspark_savepoint.formats.errors import SavepointError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
@@ -82,6 +86,7 @@ ROWS = pa.table({"key": list(range(10)), "n": list(range(10))})
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("base") / "sp"
     write(path, [ROWS])
+    csv.write_csv(ROWS, f"{path}.csv")
     return path
 
 
@@ -95,19 +100,31 @@ def replaced(path: Path, kind: str) -> None:
     KINDS[kind](path)
 
 
-#: Every command with a snapshot, and what it writes to.
-COMMANDS = (
-    "ls {sp}", "ls {above}", "show {sp} op", "sizes {sp}", "heaviest {sp}", "offsets {sp}", "offsets {above} --history",
-    "verify {sp}", "doctor {sp}", "diff {sp} {base}", "vacuum {sp} --older-than 0", "cp {sp} {new}",
+#: Commands with a snapshot, and what they write to. Those without words here need nothing more.
+COMMANDS = [
+    "ls {above}", "show {sp} op", "offsets {above} --history", "diff {sp} {base}", "vacuum {sp} --older-than 0",
     "relocate {sp} /old /new {new}", "check-migration {sp} --flink 2.0", "migrate {sp} {new} --flink 2.0",
     "check-restore {sp} {base}", "check-restore {base} {sp}", "schema {sp}", "export {sp} op --file {new}.parquet",
     "evolve {sp} --old-plan {sp} --new-plan {sp}", "catch-up {sp} {base} --old-plan {sp} --new-plan {sp}",
-    "pin {sp} {new}", "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
+    "merge {sp} {base} {new}", "split {sp} --to {new} op", "changes {above} op", "metrics {above}",
     "changes {above} op --net --start 1", "erase {sp} {new} --keys 1", "remove-keys {sp} {new} op --keys 1",
-    "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1", "salvage {sp} {new}",
-    "rekey {sp} {new} op --type key=STRING", "rename-class {sp} {new} a.B=c.D",
+    "rename {sp} {new} op=other --portable", "set-offsets {sp} {new} --by 1",
+    "rekey {sp} {new} op --type key=STRING", "rename-class {sp} {new} a.B=c.D", "remove {sp} {new} op",
+    "copy-operator {sp} {new} op two", "set-max-parallelism {sp} {new} 256",
+    "verify-erasure {sp} {base}.csv --keys 1", "put {sp} {new} op {base}.csv --replace", "ls {sp}",
     "report {sp} --file {new}.html", "show {sp} --table files", "retained {above}",
-)  # fmt: skip
+]  # fmt: skip
+NAMED = {words.partition(" ")[0] for words in COMMANDS}
+COMMANDS += [
+    f"{command.name} {{sp}}" + " {new}" * issubclass(command.takes, WithTarget)
+    for command in commands.COMMANDS
+    if issubclass(command.takes, AtPath) and command.name not in NAMED
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_arguments_are_understood(command: str) -> None:
+    parse(command.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
