@@ -55,17 +55,17 @@ class _Run(Generic[P]):
 
     def take(self, boundary: Any, inclusive: bool) -> list[P]:
         """Remove and return the rows before a boundary, or all that were read if it is None."""
-        taken: list[P] = []
+        result: list[P] = []
         kept: list[P] = []
         for piece in self.pieces:
             high = len(piece) if boundary is None else rows_before(piece, boundary, inclusive)
             if high == len(piece):
-                taken.append(piece)
+                result.append(piece)
                 continue
-            taken += [piece.cut(0, high)] if high else []
+            result += [piece.cut(0, high)] if high else []
             kept.append(piece.cut(high, len(piece)))
         self.pieces = kept
-        return taken
+        return result
 
 
 def join_runs(runs: Sequence[Iterator[P]], *, whole_keys: bool) -> Iterator[list[list[P]]]:

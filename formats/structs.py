@@ -575,13 +575,13 @@ _PARTS_AT: dict[tuple[type[Any], int], Sequence[_PartAt]] = {}
 
 def _parts_at(cls: type[Any], version: int) -> Sequence[_PartAt]:
     """Return the fields that are declared as parts, with encodings (None if the version has none) and their getters."""
-    known = _PARTS_AT.get((cls, version))
-    if known is None:
-        known = _PARTS_AT[cls, version] = [
+    result = _PARTS_AT.get((cls, version))
+    if result is None:
+        result = _PARTS_AT[cls, version] = [
             (name, one, one.encoding.at(version) if one.since <= version <= one.until else None, attrgetter(name))
             for name, one in _parts(cls).items()
         ]
-    return known
+    return result
 
 
 def read_parts(cls: type[Any], view: DataInputView, version: int, source: object) -> dict[str, Any]:

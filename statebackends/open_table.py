@@ -155,15 +155,15 @@ def _feed(request: TableRequest, feed: FeedRequest) -> Table:
 
 def _of_version(version: FeedVersion) -> Table | None:
     """Return the table of a version; None if no source has splits yet, as its columns are those of their kind."""
-    asked = version.request
-    if asked.table is None and not any((asked.uid, asked.uid_hash, asked.operator_name)):
+    request = version.request
+    if request.table is None and not any((request.uid, request.uid_hash, request.operator_name)):
         raise OptionError(
             "option 'readChangeFeed' needs an operator, or a table",
-            path=asked.path,
+            path=request.path,
             remedy="name the operator with 'uid', 'uidHash' or 'operatorName', or 'table' = 'splits' or 'offsets'",
         )
-    table = _table(asked)
-    return table if asked.table not in CONNECTORS or table.partitions(1) else None
+    table = _table(request)
+    return table if request.table not in CONNECTORS or table.partitions(1) else None
 
 
 def _absence_in_version(error: SavepointError, version: FeedVersion | None) -> SavepointError:

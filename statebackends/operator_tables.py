@@ -55,20 +55,20 @@ def _keyed_table(opened: OpenOperator, request: TableRequest, table: str) -> Tab
 def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:
     """Raise an error for names in option ``raw`` that are not states of the operator, which would be ignored."""
     if table == OPERATOR_STATE:
-        known = opened.operator_state_names
+        operator_state_names = opened.operator_state_names
     elif table == "timers":
-        known = ["key", "namespace"]
+        operator_state_names = ["key", "namespace"]
     else:
         metas = opened.keyed.metas()
-        known = [name for name, timer in metas if not timer]
-        known += (
+        operator_state_names = [name for name, timer in metas if not timer]
+        operator_state_names += (
             [job_name_of(name) for name in python_states(opened)] + ["key"] + ["window"] * (table == "window_state")
         )
-    unknown = [name for name in request.raw if name not in known]
+    unknown = [name for name in request.raw if name not in operator_state_names]
     if unknown:
         raise OptionError(
             f"option 'raw' names {unknown[0]!r}, which table '{table}' of the operator does not have",
-            remedy=did_you_mean(unknown[0], known),
+            remedy=did_you_mean(unknown[0], operator_state_names),
         )
 
 

@@ -137,8 +137,8 @@ class Evolutions(Face[R, T]):
             slices_of(Lineage(plan)),
             int(time.time() * 1000),
         )
-        made = EvolvedFrom(evolution, self.path, self.options, plan.document)
-        return self._planned(replace(evolved.evolved(), evolved=made))
+        evolved_from = EvolvedFrom(evolution, self.path, self.options, plan.document)
+        return self._planned(replace(evolved.evolved(), evolved=evolved_from))
 
     @property
     def evolution(self) -> EvolutionReport:
@@ -276,7 +276,7 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     shape = change.new or change.old
     assert shape is not None
     name = f"{shape.uid} ({shape.transformation})" if shape.is_generated else shape.uid
-    found = []
+    result = []
     for state in change.states:
         fields = [
             f"{name}: {one.name}{_backfill_name(one)} is {one.verdict}{_of((one.reason,))}"
@@ -287,14 +287,14 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
         whole = state.verdict is Verdict.BACKFILLED and not state.fields and not computed
         if not fields and (state.verdict in REFUSING or whole):
             fields = [f"{name}: state {state.new_name or state.old_name} is {state.verdict}{_of(state.reasons)}"]
-        found += fields
+        result += fields
     for one in change.key:
         if one.verdict in REFUSING or one.source is None:
-            found.append(f"{name}: key {one.name} is {one.verdict}{_of((one.reason,))}")
+            result.append(f"{name}: key {one.name} is {one.verdict}{_of((one.reason,))}")
     lost = (Verdict.LOST, Verdict.FILLED)
-    if not found and (change.verdict in REFUSING or (change.verdict in lost and not fills)):
-        found.append(f"{name}: {change.verdict}{_of((*change.reasons, *change.candidates))}")
-    return found
+    if not result and (change.verdict in REFUSING or (change.verdict in lost and not fills)):
+        result.append(f"{name}: {change.verdict}{_of((*change.reasons, *change.candidates))}")
+    return result
 
 
 def _backfill_name(field: FieldSource) -> str:

@@ -273,10 +273,12 @@ class Inspection(Family[S, R, T]):
             newest = MOST_SNAPSHOTS if last is None else last
             history = history_of(snapshot, self._engine.located(folder), self._savepoint.options, newest)
         described = snapshot_of(job) if isinstance(job, Face) else job
-        asked = ReportRequest(history, older, described, flink_version, Budgets.parse(budgets), show_keys, evolution)
+        report_request = ReportRequest(
+            history, older, described, flink_version, Budgets.parse(budgets), show_keys, evolution
+        )
         target = writable(Path(path_text(path)).expanduser())
         with self._engine.showing("reporting"):
-            page = page_of(self._savepoint, asked)
+            page = page_of(self._savepoint, report_request)
         with replacing(target) as pending:
             pending.write_text(page, encoding="utf-8")
         return str(target)

@@ -40,5 +40,5 @@ class Lookups(Face[R, T]):
         from pyspark_savepoint.erasure.found_keys import SCHEMA, rows_of_keys
 
         rows = list(rows_of_keys(self.plan, self.options, self._read_path(), list(keys)))
-        found: T = self._engine.shown(pa.Table.from_pylist(rows, SCHEMA))
-        return found
+        result: T = self._engine.shown(pa.Table.from_pylist(rows, SCHEMA))
+        return result

@@ -60,14 +60,14 @@ def avro_schemas(savepoint: LocalSavepoint, uid: str | None = None) -> list[Any]
 
 
 def _record(name: str, fields: pa.Schema | pa.StructType, doc: str | None = None) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "record", "name": name, "fields": []}
+    result: dict[str, Any] = {"type": "record", "name": name, "fields": []}
     if doc is not None:
-        made["doc"] = doc
+        result["doc"] = doc
     names = unique([_avro_name(field.name) for field in fields])
     for field, own in zip(fields, names, strict=True):
         one: dict[str, Any] = {"name": own, "type": ["null", _avro(f"{name}_{own}", field.type)], "default": None}
-        made["fields"].append(one | ({"doc": field.name} if own != field.name else {}))
-    return made
+        result["fields"].append(one | ({"doc": field.name} if own != field.name else {}))
+    return result
 
 
 def _avro(name: str, kind: pa.DataType) -> Any:
@@ -102,11 +102,11 @@ def unique(names: list[str]) -> list[str]:
     ['a', 'b', 'a_2']
     """
     taken: dict[str, int] = {}
-    made = []
+    result = []
     for name in names:
         taken[name] = taken.get(name, 0) + 1
-        made.append(name if taken[name] == 1 else f"{name}_{taken[name]}")
-    return made
+        result.append(name if taken[name] == 1 else f"{name}_{taken[name]}")
+    return result
 
 
 # -- JSON Schema --------------------------------------------------------------------------------------------

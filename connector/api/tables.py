@@ -208,8 +208,8 @@ class Tables(Face[R, T]):
                 )
             from pyspark_savepoint.erasure.all_timers import SCHEMA, all_timers
 
-            found: T = self._engine.listed(partial(all_timers, self.options, self._read_path()), SCHEMA)
-            return found
+            result: T = self._engine.listed(partial(all_timers, self.options, self._read_path()), SCHEMA)
+            return result
         return self._of("timers", uid, options, state)
 
     def operator_state(self, uid: OperatorRef, state: str, **options: Unpack[TableOptions]) -> T:
@@ -443,14 +443,14 @@ def _expect_types(schema: pa.Schema, state: str, types: Mapping[str, str | TypeS
     from pyspark_savepoint.statebackends.processing.readers.reader_states import as_read
 
     for column, kind in types.items():
-        wanted = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
+        flink_type = (as_read(parse_type(kind)) if isinstance(kind, str) else kind).flink_type
         comment = (schema.field(column).metadata or {}).get(b"comment", b"").decode()
         _, _, actual = comment.partition(" ")
-        if actual != wanted:
+        if actual != flink_type:
             raise OptionError(
                 f"the state has another type than is given for its {column}",
                 state=state,
-                expected=wanted,
+                expected=flink_type,
                 found=actual,
                 remedy="leave the type out: it is read from the savepoint",
             )

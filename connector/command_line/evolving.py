@@ -141,15 +141,15 @@ def decided(arguments: Evolve) -> Evolution:
 
 def pairs(name: str, texts: Sequence[str]) -> dict[str, str]:
     """Return what an option gives as NEW=OLD, once for each name."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for text in texts:
         one, sign, other = text.partition("=")
         if not sign or not one or not other:
             raise UsageError(f"{name} takes a name and what it is", expected="NAME=VALUE", found=text)
-        if one in found:
-            raise UsageError(f"{name} names {one} twice", found=f"{one}={found[one]}, {text}")
-        found[one] = other
-    return found
+        if one in result:
+            raise UsageError(f"{name} names {one} twice", found=f"{one}={result[one]}, {text}")
+        result[one] = other
+    return result
 
 
 def _write_stable(arguments: Evolve, path: str, evolution: Evolution) -> None:

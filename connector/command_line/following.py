@@ -65,10 +65,10 @@ def following(table: SnapshotTable, output: Output) -> Iterator[Row]:
             with _changes(table, before, newer) as rows:
                 yield from rows
         except (SnapshotNotFoundError, StateFileNotFoundError) as error:
-            gone = _deleted_snapshot(table, error, before, newer)
-            if gone is None:
+            deleted_snapshot = _deleted_snapshot(table, error, before, newer)
+            if deleted_snapshot is None:
                 raise
-            if before is not None and gone is before:
+            if before is not None and deleted_snapshot is before:
                 # What has changed since is not known.
                 output.remark(
                     f"warning: checkpoint {before.number}, up to which changes are shown, was deleted: what changed "
@@ -106,10 +106,10 @@ def _deleted_snapshot(
     """Return which of two snapshots was deleted, None if the error is about something else."""
     read = [snapshot for snapshot in (before, newer) if snapshot is not None]
     storage = table.options.storage_options
-    gone = next((snapshot for snapshot in read if is_deleted(StoragePath.of(snapshot.path, storage))), None)
-    if gone is None and isinstance(error, SnapshotGoneError):
+    result = next((snapshot for snapshot in read if is_deleted(StoragePath.of(snapshot.path, storage))), None)
+    if result is None and isinstance(error, SnapshotGoneError):
         return newer
-    return gone
+    return result
 
 
 def _rows(file: IO[bytes]) -> Iterator[Row]:

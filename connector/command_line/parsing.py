@@ -158,7 +158,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 def _of_others(word: str) -> str:
     """Return which commands have an option that the given one does not have."""
     name = word.partition("=")[0]
-    having = [one.name for one in COMMANDS if name in {each for known in one.arguments for each in known.names}]
+    having = [one.name for one in COMMANDS if name in {each for argument in one.arguments for each in argument.names}]
     return f"{name} is an option of {', '.join(having)}; " if having and name.startswith("-") else ""
 
 

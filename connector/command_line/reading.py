@@ -305,8 +305,8 @@ def _chosen_rows(arguments: Show, where: str, output: Output) -> LocalTable:
 
     table = _all_columns(arguments, output)
     names = table.schema.names if arguments.columns is None else _columns(arguments.columns)
-    needed = parse_condition(where, table.schema).columns
-    return table.select(*dict.fromkeys((*names, *needed))).where(where).select(*names)
+    columns = parse_condition(where, table.schema).columns
+    return table.select(*dict.fromkeys((*names, *columns))).where(where).select(*names)
 
 
 def _all_columns(arguments: Show | Export, output: Output) -> SnapshotTable:

@@ -15,12 +15,12 @@ def markdown() -> str:
 
 
 def _section(command: Command) -> Iterator[str]:
-    positional = [_placeholder(known) for known in command.arguments if not known.names[0].startswith("-")]
+    positional = [_placeholder(argument) for argument in command.arguments if not argument.names[0].startswith("-")]
     yield f"### `{' '.join([PROGRAM, command.name, *positional])}`\n"
     yield f"{command.about[0].upper()}{command.about[1:]}." + (f" {command.more}" if command.more else "")
     yield "\n| argument | meaning |\n| --- | --- |"
-    for known in command.arguments:
-        yield f"| `{_usage(known)}` | {known.settings['help']} |".replace("a|b", "a or b")
+    for argument in command.arguments:
+        yield f"| `{_usage(argument)}` | {argument.settings['help']} |".replace("a|b", "a or b")
     yield "\n```bash"
     yield from (f"{PROGRAM} {example}" for example in command.examples)
     yield "```\n"

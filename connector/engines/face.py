@@ -127,8 +127,8 @@ class Face(HelpfulNames, Generic[R, T]):
 
     def _shown(self, table: pa.Table) -> T:
         """Return a small Arrow table as users get it."""
-        shown: T = self._engine.shown(table)
-        return shown
+        result: T = self._engine.shown(table)
+        return result
 
     def _other(self, other: Face[R, T] | str | PathLike[str]) -> Face[R, T]:
         """Return another savepoint. One that is given by its path is opened with the options of this one."""

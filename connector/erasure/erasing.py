@@ -325,16 +325,16 @@ class Erasing:
 
     def _names(self) -> list[str]:
         """Return all that conditions can name."""
-        known = [operator.label for operator in self.plan.operators]
+        result = [operator.label for operator in self.plan.operators]
         for row in self.states:
             if row["state"]:
                 own = row["operator_uid_hash"]
-                known.append(f"{row['operator_uid'] or self.uids.get(own, own)}.{row['state']}")
+                result.append(f"{row['operator_uid'] or self.uids.get(own, own)}.{row['state']}")
         for plan in self.plan.operators:
             uid = self._uid(plan) or plan.identifier.operator_id.hex
-            known += [f"{uid}.{table}" for table in self._others(plan) if table in OF_CONNECTORS]
-            known += [f"{uid}.{part}" for part in self._in_flight(plan)]
-        return known
+            result += [f"{uid}.{table}" for table in self._others(plan) if table in OF_CONNECTORS]
+            result += [f"{uid}.{part}" for part in self._in_flight(plan)]
+        return result
 
     def _others(self, plan: OperatorPlan) -> list[str]:
         """Return the tables of an operator that show what is neither of keys nor operator state of the user's."""
@@ -344,9 +344,9 @@ class Erasing:
                 row["table"] == "raw_keyed_state" and not plan.raw_timers
             ):
                 tables.append(row["table"])
-            shown = SHOWN_BY.search(row["note"] or "")
-            if shown is not None and shown[1] != IN_FLIGHT:
-                tables.append(shown[1])
+            match = SHOWN_BY.search(row["note"] or "")
+            if match is not None and match[1] != IN_FLIGHT:
+                tables.append(match[1])
         return list(dict.fromkeys(tables))
 
     def _in_flight(self, plan: OperatorPlan) -> list[str]:
@@ -790,10 +790,10 @@ class Erasing:
         """Return why the content of a state is not known; None if it is."""
         table, note = row["table"], row["note"]
         own = row.get("operator_uid_hash")
-        shown = SHOWN_BY.search(note or "")
-        if table == "operator_state" and shown is not None:
-            part = ASYNC_STATE if shown[1] == IN_FLIGHT else None
-            return unread.get((own, shown[1], part)) or self.looked.unknown.get((own or "", shown[1], part or ""))
+        match = SHOWN_BY.search(note or "")
+        if table == "operator_state" and match is not None:
+            part = ASYNC_STATE if match[1] == IN_FLIGHT else None
+            return unread.get((own, match[1], part)) or self.looked.unknown.get((own or "", match[1], part or ""))
         if table == "coordinator_state":
             failed = unread.get((own, "source_coordinator", None))
             return failed or self.looked.unknown.get((own or "", "source_coordinator", ""))

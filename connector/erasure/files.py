@@ -214,10 +214,10 @@ class _Files:
 
     def _file(self, location: FileLocation, name: str, of: tuple[str, str]) -> Searched:
         """Search a whole file, once."""
-        known = self.by_name.get(name)
-        if known is not None:
-            known.of.add(of)
-            return known
+        result = self.by_name.get(name)
+        if result is not None:
+            result.of.add(of)
+            return result
         self.paths.add(location.path)
         one = self.by_name[name] = Searched(name, of={of})
         content_id = self._content_id(location, one.is_named)

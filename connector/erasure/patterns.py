@@ -214,8 +214,8 @@ class _Windows:
     def _near(self, data: Bytes, start: int, stop: int, windows: Any) -> Longs:
         """Return which windows that begin in [start, stop) may be those of patterns."""
         if len(self.probes) > FEW:
-            found: Longs = np.flatnonzero(self.table.take(self._places(windows)))
-            return found
+            result: Longs = np.flatnonzero(self.table.take(self._places(windows)))
+            return result
         near = np.zeros(stop - start, np.bool_)
         for (first, byte), (second, other) in self.probes:
             both = data[start + first : stop + first] == byte

@@ -130,10 +130,10 @@ class ComparedOperators:
     def states(self, table: str, state: str | None) -> list[str]:
         """Return the states of a table of keys to compare: the given one, or those of either side."""
         names = list(dict.fromkeys(name for side in self.sides for name in side.names(table)))
-        chosen = [name for name in names if state in (None, name)]
-        if not chosen:
+        result = [name for name in names if state in (None, name)]
+        if not result:
             raise StateNotFoundError(f"{table} has no such state", state=state, remedy=did_you_mean(state or "", names))
-        return chosen
+        return result
 
     def operator_state(self, state: str | None) -> str:
         """Return the list, union or broadcast state to compare: the given one, or the only one."""

@@ -58,13 +58,13 @@ Entries = Mapping[str, Mapping[str, int]]
 
 def counted_entries(surveys: Surveys) -> Entries:
     """Return how many entries each state of a savepoint has: those of maps and lists count one by one."""
-    found: dict[str, dict[str, int]] = {str(one.operator_id): {} for one in surveys.snapshot.operators}
+    result: dict[str, dict[str, int]] = {str(one.operator_id): {} for one in surveys.snapshot.operators}
     ids = {one.uid or str(one.operator_id): str(one.operator_id) for one in surveys.snapshot.operators}
     for size in surveys.sizes:
-        of_operator = found.setdefault(ids.get(size.operator, size.operator), {})
+        of_operator = result.setdefault(ids.get(size.operator, size.operator), {})
         name = size.state or size.table
         of_operator[name] = of_operator.get(name, 0) + size.entries
-    return found
+    return result
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,8 +95,8 @@ class EvolutionReport:
     @property
     def counts(self) -> dict[str, int]:
         """How many states were kept, converted, and so on."""
-        found = Counter(row["done"] for row in self.rows() if row["state"] is not None)
-        return {done: found[done] for done in dict.fromkeys(DONE.values()) if found[done]}
+        counter = Counter(row["done"] for row in self.rows() if row["state"] is not None)
+        return {done: counter[done] for done in dict.fromkeys(DONE.values()) if counter[done]}
 
     @property
     def summary(self) -> str:

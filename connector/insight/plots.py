@@ -108,16 +108,16 @@ class Plots:
             OperatorNotFoundError: If no operator with keyed state is so named. The error names the nearest.
 
         """
-        known = self._surveys.key_groups
-        if uid is None and known:
-            uid = max(known, key=lambda name: sum(known[name].values()))
+        key_groups = self._surveys.key_groups
+        if uid is None and key_groups:
+            uid = max(key_groups, key=lambda name: sum(key_groups[name].values()))
         operator = next(
             (one for one in self._surveys.snapshot.operators if uid in (one.uid, str(one.operator_id))), None
         )
-        groups = None if operator is None else known.get(operator.uid or str(operator.operator_id))
+        groups = None if operator is None else key_groups.get(operator.uid or str(operator.operator_id))
         if operator is None or groups is None:
             raise OperatorNotFoundError(
-                "no operator with keyed state has this name", operator=uid, remedy=did_you_mean(uid or "", known)
+                "no operator with keyed state has this name", operator=uid, remedy=did_you_mean(uid or "", key_groups)
             )
         figure, (left, right) = _figure(2, 3)
         left.bar(list(groups), list(groups.values()), width=1.0)

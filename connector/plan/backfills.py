@@ -106,13 +106,13 @@ def _own(field: FieldSource) -> FieldSource:
 
 def required_fields(evolution: Evolution) -> dict[str, list[RequiredField]]:
     """Return the fields of NEW that are given, by the names under which they are."""
-    found: dict[str, list[RequiredField]] = {}
+    result: dict[str, list[RequiredField]] = {}
     for operator in evolution.operators:
         for state in operator.states:
             for one in state.fields:
                 for name in backfilled_names(one.source):
-                    found.setdefault(name, []).append(RequiredField(operator, state, one))
-    return found
+                    result.setdefault(name, []).append(RequiredField(operator, state, one))
+    return result
 
 
 def backfilled_names(source: Expression | Condition | int | None) -> Iterator[str]:

@@ -90,8 +90,8 @@ class KeysStay:
         if self.old.kind == OPERATOR:
             return self._of_operator(plan, states)
         places = self._places(plan)
-        gone = self._count(places.without(all_rows([_places_of(plan, one) for one in states]), PLACE))
-        return gone, self._count(places) if gone else 0
+        count = self._count(places.without(all_rows([_places_of(plan, one) for one in states]), PLACE))
+        return count, self._count(places) if count else 0
 
     @property
     def _has_elements(self) -> bool:

@@ -451,9 +451,9 @@ class EvolvedSavepoint:
                     new.append(made)
                     known[change.new.uid] = made, change
                 continue
-            wanted = self._max_parallelism(operator, change)
-            if wanted != operator.max_parallelism:
-                moved_rows = rehashed(with_states(operator), wanted, None)
+            max_parallelism = self._max_parallelism(operator, change)
+            if max_parallelism != operator.max_parallelism:
+                moved_rows = rehashed(with_states(operator), max_parallelism, None)
                 plan, operator, resized = plan.with_changed(operator, moved_rows), moved_rows, True
             evolved = operator
             if not change.new.of_connector and (change.verdict is not Verdict.AS_IS or _renames(change)):

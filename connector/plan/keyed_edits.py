@@ -598,22 +598,25 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
     ):
         return None
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
-    given = state_input.descriptor
+    descriptor = state_input.descriptor
     spec = WriteSpec(
         table=ENTRIES_TABLE,
         compression="snappy" if plan.compressed else "none",
-        key=given.key_columns,
-        key_group=given.key_group,
-        composite_key=given.composite,
-        entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if number in s.inputs}),
+        key=descriptor.key_columns,
+        key_group=descriptor.key_group,
+        composite_key=descriptor.composite,
+        entry_columns=entry_columns(descriptor, {s.origin: i for i, s in enumerate(states) if number in s.inputs}),
         updated=tuple(i for i, state in enumerate(states) if number in state.updates),
         sort_memory=state_input.spec.sort_memory,
         serializers=state_input.spec.serializers,
     )
-    described = _described(given, header, states, number)
+    described = _described(descriptor, header, states, number)
     if described is None:
         return None
-    columns = [*given.key_columns, *(name for name in (given.namespace_column, given.key_group) if name is not None)]
+    columns = [
+        *descriptor.key_columns,
+        *(name for name in (descriptor.namespace_column, descriptor.key_group) if name is not None),
+    ]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
     base = base_read(plan, states, updates_maps(states))
     return RowsToMerge(state_input.rows.select(*columns), spec, described, header, base)

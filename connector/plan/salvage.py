@@ -17,15 +17,15 @@ from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damag
 
 def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
     """Return what each operator of a plan without changes loses."""
-    found = []
+    result = []
     for operator in plan.operators:
         base = operator.base
         if base is None:
             continue
         options: Mapping[str, str] = {**base.options, "path": base.path}
         request = SavepointReadOptions.parse(options).request().of_version(base.snapshot.metadata.version)
-        found.append((operator, damage_of(base.snapshot, base.operator, request)))
-    return found
+        result.append((operator, damage_of(base.snapshot, base.operator, request)))
+    return result
 
 
 def losses_of(damages: list[tuple[OperatorPlan, Damage]]) -> pa.Table:

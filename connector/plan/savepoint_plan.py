@@ -152,9 +152,9 @@ class SavepointPlan:
         for one in named or ():
             chosen.add(self.operator(one).identifier)
         hashes = {}
-        for one, given in key_hashes.items():
+        for one, key_hash in key_hashes.items():
             operator = self.operator(one)
-            hashes[operator.identifier] = expect_rows(engine, given, operator, "key_hashes")
+            hashes[operator.identifier] = expect_rows(engine, key_hash, operator, "key_hashes")
             if operator.identifier not in chosen:
                 raise OptionError(
                     "key_hashes are given for an operator whose max parallelism stays", operator=operator.label

@@ -123,8 +123,8 @@ def _resolve(
                 operator=f"name {request.operator_name!r}",
                 remedy="set option 'uid' to the uid that the job gives it",
             )
-        named = base.operator(name=request.operator_name)
-        request = replace(request, uid=named.uid, uid_hash=None if named.uid else named.operator_id.hex)
+        operator = base.operator(name=request.operator_name)
+        request = replace(request, uid=operator.uid, uid_hash=None if operator.uid else operator.operator_id.hex)
     return request, savepoint.find(request.uid or OperatorIdentifier(request.operator_id))
 
 
@@ -151,9 +151,11 @@ def _opened(plan: OperatorPlan | None) -> OpenOperator | None:
 
 def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
     """Return the request with the names under which PyFlink registers states."""
-    named = request.named_states
+    named_states = request.named_states
     drop = tuple(PREFIX + name if name in written.others else name for name in request.drop)
-    return replace(request, drop=drop, state=request.state if named is None else ",".join(written.names(named)))
+    return replace(
+        request, drop=drop, state=request.state if named_states is None else ",".join(written.names(named_states))
+    )
 
 
 @dataclass(frozen=True)
@@ -426,12 +428,12 @@ class _Change:
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
         """Raise an error if option ``state`` is set and names other states than the columns."""
-        named = self.request.named_states
+        named_states = self.request.named_states
         written = [state.name for state in descriptor.states]
-        if named is not None and set(named) != set(written):
+        if named_states is not None and set(named_states) != set(written):
             raise OptionError(
                 "the columns differ from the states that option 'state' names",
-                expected=_some(named),
+                expected=_some(named_states),
                 found=_some(written),
                 remedy="select the key and these states, or leave the option out",
             )

@@ -275,9 +275,9 @@ class _ClassFile:
             number += 1
 
     def text(self, index: int) -> str:
-        known = self.texts.get(index)
-        if known is not None:
-            return known
+        result = self.texts.get(index)
+        if result is not None:
+            return result
         if index not in self.spans:
             self.view.fail("the index of a text constant", index)
         start, size = self.spans[index]
@@ -290,9 +290,9 @@ class _ClassFile:
 
     def name(self, index: int) -> str:
         """Return the name of a member or class, which may become a column name: not empty, without lone surrogates."""
-        known = self.names.get(index)
-        if known is not None:
-            return known
+        result = self.names.get(index)
+        if result is not None:
+            return result
         name = self.text(index)
         if not name or not is_well_formed(name):
             self.view.fail("a name", ascii(name[:80]))

@@ -86,16 +86,16 @@ def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
 
     There are none for ``two_phase_commit``: the serializer of each state makes its kind.
     """
-    known = [kind for kind in known_kinds() if kind.table == table]
+    result = [kind for kind in known_kinds() if kind.table == table]
     if named is None:
-        return known
-    names = [kind.name for kind in known] + [TWO_PHASE_COMMIT] * (table == COMMITTABLES)
+        return result
+    names = [kind.name for kind in result] + [TWO_PHASE_COMMIT] * (table == COMMITTABLES)
     name = named.strip().casefold()
     if name not in names:
         raise OptionError(
             f"there is no connector {named!r} that table {table!r} shows", remedy=did_you_mean(named, names)
         )
-    return [kind for kind in known if kind.name == name]
+    return [kind for kind in result if kind.name == name]
 
 
 def states_of(table: str, present: Collection[str]) -> list[str]:

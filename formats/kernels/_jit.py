@@ -153,14 +153,14 @@ class _Kernel:
         return None if data is None else Compiled.from_bytes(data)
 
     def _read_or_compile(self, signature: Signature) -> Compiled:
-        found = self._read(signature)
-        if found is not None:
-            return found
+        result = self._read(signature)
+        if result is not None:
+            return result
         file = self._file(signature)
         with one_process(file and file.with_suffix(".lock")):
-            found = self._read(signature)
-            if found is not None:
-                return found
+            result = self._read(signature)
+            if result is not None:
+                return result
             notice.begin()
             try:
                 from pyspark_savepoint.formats.kernels.compiling import compiled

@@ -79,7 +79,7 @@ class Places:
         """Positions of the registration of a state: name, kind, and the number and names of its options."""
         bytes_: Bytes = np.frombuffer(self.data, np.uint8)
         zeros = np.concatenate([np.zeros(1, np.int64), np.cumsum(bytes_ == 0)])
-        found: list[int] = []
+        result: list[int] = []
         for start in range(0, max(len(bytes_) - 14, 0), PIECE):
             at = np.arange(start, min(start + PIECE, len(bytes_) - 14), dtype=np.int64)
             end = at + 2 + _u16(bytes_, at)
@@ -91,8 +91,8 @@ class Places:
                 at, end = at[fits], end[fits]
             # No byte of a text of Java's is zero.
             fits = zeros[at + 2] == zeros[end]
-            found += at[fits][_parts_follow(bytes_, end[fits])].tolist()
-        return found
+            result += at[fits][_parts_follow(bytes_, end[fits])].tolist()
+        return result
 
     @cached_property
     def counts(self) -> list[int]:
@@ -112,14 +112,14 @@ class Places:
         """Positions of a serializer snapshot inside of another: a class name and a version."""
         bytes_: Bytes = np.frombuffer(self.data, np.uint8)
         others = np.concatenate([np.zeros(1, np.int64), np.cumsum(~_IN_NAMES[bytes_])])
-        found: list[int] = []
+        result: list[int] = []
         for start in range(0, max(len(bytes_) - 6, 0), PIECE):
             at = np.arange(start, min(start + PIECE, len(bytes_) - 6), dtype=np.int64)
             end = at + 2 + _u16(bytes_, at)
             fits = (end > at + 2) & (end <= len(bytes_) - 4)
             at, end = at[fits], end[fits]
-            found += at[others[at + 2] == others[end]].tolist()
-        return found
+            result += at[others[at + 2] == others[end]].tolist()
+        return result
 
     def after(self, start: int, follower: Follower) -> Sequence[int]:
         """Return the positions from ``start`` on at which what follows a serializer of a state may begin."""

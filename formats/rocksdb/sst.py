@@ -262,8 +262,8 @@ class SstFile:
         """Return the common sequence number of all entries; None if each entry has its own."""
         if not self.properties.external:
             return None
-        known = self.info.largest_sequence
-        sequence = self.properties.global_sequence if known is None else known
+        largest_sequence = self.info.largest_sequence
+        sequence = self.properties.global_sequence if largest_sequence is None else largest_sequence
         if sequence >> SEQUENCE_BITS - 1:  # together with the type, it must fit a signed number
             raise CorruptStateError(
                 "the sequence number of a table file is out of range",

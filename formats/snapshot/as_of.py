@@ -347,9 +347,9 @@ def readable_snapshots(folder: str) -> list[SnapshotInfo]:
 def _in_order_of(folder: str, version: int | str | None) -> tuple[list[SnapshotInfo], list[SnapshotInfo]]:
     """Return what :func:`in_order` does, in stores without checkpoints of other numbers if the version is one."""
     if isinstance(version, int):
-        found = find_snapshots(folder, only=version)
-        if any(snapshot.checkpoint_id == version for snapshot in found):
-            return _sorted_out(folder, found)
+        snapshots = find_snapshots(folder, only=version)
+        if any(snapshot.checkpoint_id == version for snapshot in snapshots):
+            return _sorted_out(folder, snapshots)
     return in_order(folder)
 
 

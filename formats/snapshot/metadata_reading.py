@@ -95,10 +95,10 @@ def load(
     its folder, to which the rule of state files applies; a file of another name is one that the user named.
     """
     if keep and filesystem.is_remote:
-        found = cached_for_verb(filesystem.uri(metadata_path), lambda: _load_or_miss(filesystem, metadata_path))
-        if isinstance(found, StateFileNotFoundError):
-            raise found.with_traceback(None)
-        return found
+        result = cached_for_verb(filesystem.uri(metadata_path), lambda: _load_or_miss(filesystem, metadata_path))
+        if isinstance(result, StateFileNotFoundError):
+            raise result.with_traceback(None)
+        return result
     if filesystem.is_remote:
         read = _load(filesystem, metadata_path, None)
         cached_for_verb(("read", filesystem.uri(metadata_path)), lambda: True)

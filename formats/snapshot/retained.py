@@ -91,15 +91,15 @@ def retained(path: str, reached: Callable[[str], str] = str) -> Retained:
         by_name.setdefault(posixpath.basename(name), []).append(name)
     unknown = [f"{redact(entry.path)} is a link" for entry in entries if entry.is_link]
     needs: list[tuple[SnapshotInfo, set[str], int] | None] = []
-    found = find_snapshots(path)
-    for snapshot in found:
+    snapshots = find_snapshots(path)
+    for snapshot in snapshots:
         try:
             needs.append((snapshot, *_needs(Snapshot.open(reached(snapshot.path)), files, by_name)))
         except SavepointError as error:
             unknown.append(f"{redact(snapshot.path)} cannot be read: {error.message}")
             needs.append(None)
     users = Counter(name for need in needs if need is not None for name in need[1])
-    known = {redact(posixpath.join(snapshot.path, METADATA_FILE_NAME)) for snapshot in found}
+    known = {redact(posixpath.join(snapshot.path, METADATA_FILE_NAME)) for snapshot in snapshots}
     complete = {posixpath.dirname(name) for name in files if posixpath.basename(name) == METADATA_FILE_NAME}
     unknown += [
         f"{name} is of a snapshot that is too deep in the folder"
@@ -107,7 +107,7 @@ def retained(path: str, reached: Callable[[str], str] = str) -> Retained:
         if posixpath.basename(name) == METADATA_FILE_NAME and name not in known
     ]
     held = []
-    for snapshot, need in zip(found, needs, strict=True):
+    for snapshot, need in zip(snapshots, needs, strict=True):
         if need is None:
             held.append(RetainedSnapshot(snapshot))
             continue

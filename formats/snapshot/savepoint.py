@@ -313,7 +313,7 @@ def _find_remote(
     top = next(ahead(lambda work: work(), [lambda: described(path, True), listed], remote=True))
     if top is not None:
         return [top]
-    found: list[SnapshotInfo] = []
+    result: list[SnapshotInfo] = []
     level, looked = [path], 1
     for _ in range(depth):
         level = [name for names in ahead(folders_in, level, remote=True) for name in names]
@@ -323,21 +323,21 @@ def _find_remote(
         rest = []
         for folder, snapshot in zip(level, ahead(described, level, remote=True), strict=True):
             if snapshot is not None:
-                found.append(snapshot)
+                result.append(snapshot)
             elif not is_checkpoint_directory(posixpath.basename(folder)):
                 rest.append(folder)
         level = rest
-    if not found and not _entries(filesystem, path):
+    if not result and not _entries(filesystem, path):
         try:
             load(filesystem, path)  # a file, which may be metadata of any name
         except StateFileNotFoundError:
             raise _nothing(filesystem, path) from None
         return [_describe(filesystem, path)]
     if existing is not None:
-        there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in found}
+        there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in result}
         for gone in [path for path in existing if filesystem.uri(path) not in there]:
             del existing[gone]
-    return found
+    return result
 
 
 def _may_have(name: str, only: int | None) -> bool:

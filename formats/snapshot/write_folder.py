@@ -167,12 +167,12 @@ def _try_conditions(staging: Staging, existed: bool, replacing: bool) -> None:
 
 def _above(directory: str) -> list[str]:
     """Return the folders that contain a folder, without the root and those whose paths are too long to exist."""
-    found: list[str] = []
+    result: list[str] = []
     above = posixpath.dirname(directory.rstrip("/")[:LONGEST_PATH])
     while above and above != posixpath.dirname(above):
-        found.append(above)
+        result.append(above)
         above = posixpath.dirname(above)
-    return found
+    return result
 
 
 def _is_inside(filesystem: SnapshotFileSystem, directory: str, above: str) -> StateExistsError:

@@ -77,11 +77,11 @@ def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Seque
 def _of_running(operator: OperatorState, elements: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequence[bytes]]:
     finished = finished_subtasks(operator)
     if not any(elements[index] for index in finished & elements.keys()):
-        return {index: wanted for index, wanted in elements.items() if index not in finished}
+        return {index: element for index, element in elements.items() if index not in finished}
     first = running_subtasks(operator)[0]
     placed: dict[int, list[bytes]] = {}
-    for index, wanted in elements.items():
-        placed.setdefault(first if index in finished else index, []).extend(wanted)
+    for index, element in elements.items():
+        placed.setdefault(first if index in finished else index, []).extend(element)
     return placed
 
 
@@ -149,7 +149,7 @@ class _Stream:
             offsets.append(len(data))
             data += element
         states = tuple(
-            replace(known, offsets=tuple(offsets)) if known.name == self.state else known for known in self.states
+            replace(state, offsets=tuple(offsets)) if state.name == self.state else state for state in self.states
         )
         inline = old.delegate if old is not None and isinstance(old.delegate, ByteStreamStateHandle) else None
         name = name if inline is None else inline.handle_name

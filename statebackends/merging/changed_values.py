@@ -133,8 +133,8 @@ class ChangedValues:
         return tuple(of_key_groups(table, sorted(self.division.key_groups(side, share))).partitions(1))
 
     def _partition(self, rounds: Any) -> TablePartition:
-        shown = self.schema.names
-        return ChangedValuesPartition(rounds, self.compared, self.beside, self.form, shown, self.request.batch_rows)
+        names = self.schema.names
+        return ChangedValuesPartition(rounds, self.compared, self.beside, self.form, names, self.request.batch_rows)
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,15 @@ def _below(table: Table | None) -> KeyedTable | TimersTable | None:
 
 def _of_sources(table: Any, differing: Mapping[KeyGroupRange, DifferingSource], groups: int) -> Any:
     """Return a copy of a table with some other sources, which reads the sessions of some key groups at a time."""
-    chosen = copy(table)
+    result = copy(table)
     if hasattr(table, "inner"):
-        chosen.inner = _of_sources(table.inner, differing, groups)
-        return chosen
+        result.inner = _of_sources(table.inner, differing, groups)
+        return result
     sources = tuple(differing.get(source.key_group_range, source) for source in table.headers.sources)
-    chosen.headers = replace(table.headers, sources=sources)
+    result.headers = replace(table.headers, sources=sources)
     if isinstance(table, KeyedTable) and table.sessions is not None:
-        chosen.sessions = replace(table.sessions, groups=groups)
-    return chosen
+        result.sessions = replace(table.sessions, groups=groups)
+    return result
 
 
 # -- forms -------------------------------------------------------------------------------------------------------

@@ -242,9 +242,9 @@ class SharedInput:
         """Yield what is read first: all of the newer database, and the files that the older one has alone."""
         yield from self.after.reads(self.after.key_group_range)
         yield from self.before.catalog_reads()
-        known = self.after.table_files
+        table_files = self.after.table_files
         for location, opening in self.before.reads(self.before.key_group_range):
-            if opening.end and location.identity not in known:
+            if opening.end and location.identity not in table_files:
                 yield location, opening
 
     def pairs(

@@ -214,11 +214,11 @@ class PythonTable:
 
     def select(self, columns: Sequence[str]) -> PythonTable:
         """Return this table restricted to some columns."""
-        chosen = with_columns(self, columns)
-        chosen.conversion = replace(self.conversion, schema=chosen.schema)
-        needed = chosen.conversion.needed(columns, self.inner.schema.names)
-        chosen.inner = self.inner.select(needed)
-        return chosen
+        result = with_columns(self, columns)
+        result.conversion = replace(self.conversion, schema=result.schema)
+        needed = result.conversion.needed(columns, self.inner.schema.names)
+        result.inner = self.inner.select(needed)
+        return result
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return those of the table below."""

@@ -258,8 +258,10 @@ def python_key(opened: OpenOperator, request: TableRequest) -> PythonKey | None:
 def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator:
     """Return the types of all states for a listing: of an operator with much state, values are not read."""
     known = {job_name_of(name): name for name in python_states(opened)}
-    said = parse_python_types(request.py_types or "")
-    texts = ";".join(f"{_quoted(name)} {typed.text}" for name, typed in said.items() if job_name_of(name) in known)
+    python_types = parse_python_types(request.py_types or "")
+    texts = ";".join(
+        f"{_quoted(name)} {typed.text}" for name, typed in python_types.items() if job_name_of(name) in known
+    )
     request = replace(request, py_types=texts, raw=(), undecodable="binary")
     if opened.operator.state_size <= MAX_LISTED:
         shapes = {name: is_namespaced(opened.keyed.metas()[name, False][0]) for name in known.values()}
@@ -280,16 +282,16 @@ def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator
 
 def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, DeclaredState]:
     """Return the types of ``pyTypes``, by registered name; raise an error for a state that does not exist."""
-    said = parse_python_types(request.py_types or "")
+    python_types = parse_python_types(request.py_types or "")
     known = {job_name_of(name): name for name in python_states(opened)}
-    for name in said:
+    for name in python_types:
         if job_name_of(name) not in known:
             raise StateNotFoundError(
                 f"option 'pyTypes' names {name!r}, which is not a state of PyFlink of the operator",
                 operator=opened.operator.label,
                 remedy=did_you_mean(name, known),
             )
-    return {known[job_name_of(name)]: declared for name, declared in said.items()}
+    return {known[job_name_of(name)]: declared for name, declared in python_types.items()}
 
 
 def _needs_evidence(declared: DeclaredState | None, registered: str) -> bool:

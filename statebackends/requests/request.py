@@ -219,9 +219,9 @@ def choose_states(existing: Sequence[str], names: tuple[str, ...] | None, what: 
 
 def with_columns(table: C, columns: Sequence[str]) -> C:
     """Return a copy of a table, restricted to some columns."""
-    chosen = copy(table)
-    chosen.schema = choose_columns(table.schema, columns)
-    return chosen
+    result = copy(table)
+    result.schema = choose_columns(table.schema, columns)
+    return result
 
 
 def of_key_groups(table: T, key_groups: Sequence[int]) -> T:

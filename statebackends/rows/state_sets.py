@@ -124,12 +124,12 @@ class Registered:
     def halves(self, before: Registered | None = None) -> list[Half]:
         """Return what is there without what belongs to it; not what was so before."""
         known = [] if before is None else before.halves()
-        found = [half for half in self._halves() if half not in known]
+        result = [half for half in self._halves() if half not in known]
         sessions = {contents: SESSIONS_OF[contents] for contents in WINDOW_CONTENTS if contents in self.windowed}
         for contents, name in sessions.items():
             if before is not None and name in before.states and name not in self.states:
-                found.append(Half((contents,), (name,), UNNAMED_SESSIONS))
-        return found
+                result.append(Half((contents,), (name,), UNNAMED_SESSIONS))
+        return result
 
     def _halves(self) -> Iterator[Half]:
         for one in SETS:

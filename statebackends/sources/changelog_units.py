@@ -218,8 +218,8 @@ class UnitReader:
 
     def _state_of(self, meta: StateMetaInfoSnapshot) -> int:
         timer = meta.kind is BackendStateType.PRIORITY_QUEUE
-        for i, known in enumerate(self.states):
-            if known.name == meta.name and (known.kind is BackendStateType.PRIORITY_QUEUE) == timer:
+        for i, state in enumerate(self.states):
+            if state.name == meta.name and (state.kind is BackendStateType.PRIORITY_QUEUE) == timer:
                 return i
         raise CorruptStateError(
             "a changelog does not match the format",

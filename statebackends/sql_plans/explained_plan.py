@@ -124,13 +124,13 @@ class ExplainedNode:
 
         ``retracted``: rows are taken out of all of its aggregates. ``sliced``: its windows have several slices.
         """
-        known = self.accumulators.get((retracted, sliced))
-        if known is None:
+        result = self.accumulators.get((retracted, sliced))
+        if result is None:
             calls, views = self.calls
             buffers = [name for call, text, back in calls for name in buffers_of(call, text, retracted or back)]
             more = unique_names((*["count(*)"] * sliced, *views))
-            known = self.accumulators[retracted, sliced] = accumulator_of(unique_names(buffers), more)
-        return known
+            result = self.accumulators[retracted, sliced] = accumulator_of(unique_names(buffers), more)
+        return result
 
     @cached_property
     def hashed_by(self) -> tuple[str, ...]:

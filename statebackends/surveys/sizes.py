@@ -79,8 +79,8 @@ def keyed_parts(
 
 def requested_states(stream: KeyedStream, request: TableRequest) -> set[int]:
     """Return the states of a file that a request names, or all."""
-    wanted = request.states
-    return {i for i, meta in enumerate(stream.header.states) if wanted is None or names(meta) & set(wanted)}
+    states = request.states
+    return {i for i, meta in enumerate(stream.header.states) if states is None or names(meta) & set(states)}
 
 
 def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:

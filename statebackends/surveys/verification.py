@@ -462,11 +462,11 @@ def _files(savepoint: Snapshot, operator: OperatorState, request: TableRequest, 
 
 def _checksums(savepoint: Snapshot, handles: Sequence[StreamStateHandle]) -> Manifest | None:
     """Return the checksums of some files; None if the snapshot has no checksums."""
-    known = savepoint.metadata.checksums
-    if known is None:
+    checksums = savepoint.metadata.checksums
+    if checksums is None:
         return None
     names = (handle.relative_path for handle in handles if isinstance(handle, RelativeFileStateHandle))
-    return {name: known[name] for name in names if name in known}
+    return {name: checksums[name] for name in names if name in checksums}
 
 
 def _is_file(handle: StreamStateHandle) -> bool:
@@ -505,8 +505,8 @@ class Files:
             if longer:
                 yield self.operator.row(table="files", kind="FILE", status=WARNING, note=longer)
         if count:
-            known = self.location.checksums
-            note = None if known is None else f"{len(known)} of these files have checksums, which were verified"
+            checksums = self.location.checksums
+            note = None if checksums is None else f"{len(checksums)} of these files have checksums, which were verified"
             yield self.operator.row(table="files", kind="FILE", status=OK, entries=count, bytes=size, note=note)
 
     def _longer(self, handle: StreamStateHandle, buffer: bytearray) -> str | None:

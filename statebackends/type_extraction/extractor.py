@@ -150,9 +150,9 @@ class TypeExtractor:
 
     def superclasses(self, kind: ClassType) -> tuple[ClassType, ...]:
         """Return a class and its superclasses, as far as they are known, without ``Object``."""
-        known = self._above.get(kind)
-        if known is not None:
-            return known
+        result = self._above.get(kind)
+        if result is not None:
+            return result
         lineage: list[ClassType] = []
         above: ClassType | None = kind
         while above is not None and above.name != JAVA_OBJECT:
@@ -214,9 +214,9 @@ class TypeExtractor:
         if isinstance(kind, ClassType):
             if kind.name in self._declared:
                 return self._declared[kind.name]
-            made = self.by_factory(hierarchy, kind)
-            if made is not None:
-                return made
+            result = self.by_factory(hierarchy, kind)
+            if result is not None:
+                return result
             return self.tuple(hierarchy, kind) if self.is_below(kind, TUPLE) else self.of_class(hierarchy, kind)
         raise NoTypeError(f"{kind} is not a type")
 

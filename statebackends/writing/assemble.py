@@ -260,8 +260,8 @@ def _renamed(batch: pa.RecordBatch, descriptor: KeyedDescriptor, names: dict[str
 def _entries(plan: WritePlan, schema: pa.Schema, opened: OpenOperator) -> Iterator[SortRows]:
     """Yield the entries of the written states; kept states are read from the existing savepoint."""
     metas = plan.header().states[: len(plan.header().states) - len(plan.kept)]
-    wanted = EntriesRequest(tuple((meta.name, not is_key_value(meta)) for meta in metas))
-    table = EntriesTable(opened, TableRequest(opened.savepoint.path, entries=wanted))
+    entries_request = EntriesRequest(tuple((meta.name, not is_key_value(meta)) for meta in metas))
+    table = EntriesTable(opened, TableRequest(opened.savepoint.path, entries=entries_request))
     form = EntryForm(plan)
     for batch in _batches(table.partitions(None)):
         key_group, key, values = form.rows(batch)

@@ -175,8 +175,8 @@ class NewKeys:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries."""
         for batch in batches:
-            given = batch.column(NEW if NEW in batch.schema.names else OLD)
-            new = self.encoder.encoded(given, batch.column(OLD))
+            column = batch.column(NEW if NEW in batch.schema.names else OLD)
+            new = self.encoder.encoded(column, batch.column(OLD))
             yield pa.RecordBatch.from_arrays(
                 [*(batch.column(name) for name in INTERNAL_ENTRIES.names), *new], schema=MOVING
             )

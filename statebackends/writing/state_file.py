@@ -66,9 +66,9 @@ def kept_entries(
     plan: WritePlan, headers: OperatorHeaders, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
 ) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
     """Return a sink for the states to keep, numbered after the written ones, and their entries, sorted."""
-    wanted = EntriesRequest(plan.kept)
-    request = TableRequest(plan.request.path, entries=wanted)
-    partition = EntriesPartition(headers.split(tuple(key_groups)), (), wanted, ENTRIES, request)
+    entries_request = EntriesRequest(plan.kept)
+    request = TableRequest(plan.request.path, entries=entries_request)
+    partition = EntriesPartition(headers.split(tuple(key_groups)), (), entries_request, ENTRIES, request)
     written = len(plan.header().states) - len(plan.kept)
     form = EntryForm(plan, written)
     with RowSorter(form.schema, plan.request.sort_memory // 2) as sorter:
@@ -255,18 +255,18 @@ class BaseState:
             request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
         )
         request = request.of_version(savepoint.metadata.version)
-        wanted = request.entries
-        assert wanted is not None
-        wanted.check_version(savepoint)
-        lost = LostState.of(wanted)
+        entries = request.entries
+        assert entries is not None
+        entries.check_version(savepoint)
+        lost = LostState.of(entries)
         operator = lost.left_of(savepoint.operator(uid_hash=request.uid_hash))
         sources = tuple(lost.without(keyed_sources(savepoint, operator)))
-        raw = tuple(raw_timer_sources(savepoint, operator)) if wanted.raw_timers else ()
-        rehashed = wanted.max_parallelism not in (None, operator.max_parallelism)
+        raw = tuple(raw_timer_sources(savepoint, operator)) if entries.raw_timers else ()
+        rehashed = entries.max_parallelism not in (None, operator.max_parallelism)
         limits = operator.max_parallelism, operator.state_size
-        described = KeyedInput(sources, raw, *limits, request, serial=wanted.keys or rehashed)
+        described = KeyedInput(sources, raw, *limits, request, serial=entries.keys or rehashed)
         division = Division((operator.max_parallelism, plan.max_parallelism))
-        states = [(number, state) for number, state in enumerate(wanted.states) if state is not None]
+        states = [(number, state) for number, state in enumerate(entries.states) if state is not None]
         places = np.array([number for number, _ in states], np.int32)
         key = plan.header().key_serializer
         return cls(described, division, StateNumbers([state for _, state in states]), places, key, rehashed)

@@ -420,13 +420,13 @@ def _namespaces(spark: SparkSession) -> dict[str, str]:
 
 def _refuse_others(spark: SparkSession, tables: Mapping[str, str], path: str) -> None:
     """Raise StateExistsError if a namespace exists whose comment is another one than wanted."""
-    known = _namespaces(spark)
-    others = [name for name, mark in tables.items() if known.get(name.lower(), mark) != mark]
+    namespaces = _namespaces(spark)
+    others = [name for name, mark in tables.items() if namespaces.get(name.lower(), mark) != mark]
     if others:
         raise StateExistsError(
             "namespaces with these names exist already and belong to something else",
             path=path,
-            found=", ".join(f"{name} ({known[name.lower()] or 'without a comment'})" for name in others),
+            found=", ".join(f"{name} ({namespaces[name.lower()] or 'without a comment'})" for name in others),
             remedy="give a prefix, such as create_tables(prefix='shop'); if they belong to another snapshot, call "
             "its drop_tables() first",
         )
@@ -437,7 +437,7 @@ def _drop(spark: SparkSession, is_mine: Callable[[str], bool], requested: Collec
 
     A namespace that contains other tables remains, with these tables.
     """
-    gone = []
+    result = []
     for name, comment in _namespaces(spark).items():
         if not is_mine(comment) or (requested is not None and name not in requested):
             continue
@@ -449,5 +449,5 @@ def _drop(spark: SparkSession, is_mine: Callable[[str], bool], requested: Collec
                 spark.sql(f"DROP {kind} IF EXISTS {quoted(name)}.{quoted(table)}")
         if len(views) + len(sources) == len(tables):
             spark.sql(f"DROP SCHEMA IF EXISTS {quoted(name)}")
-            gone.append(name)
-    return gone
+            result.append(name)
+    return result

@@ -303,12 +303,12 @@ def _partitions(logged: str) -> dict[tuple[str, str], Any]:
 
 def _are_offsets(logged: str) -> bool:
     """Return whether all numbers of partitions, if there are such, have an offset from 0."""
-    found = _partitions(logged)
-    if not all(number.lstrip("+-").isdecimal() for _, number in found):
+    partitions = _partitions(logged)
+    if not all(number.lstrip("+-").isdecimal() for _, number in partitions):
         return True  # of another kind of source
     return all(
         number_of(number, MAX_INT) is not None and type(offset) is int and 0 <= offset <= MAX_LONG
-        for (_, number), offset in found.items()
+        for (_, number), offset in partitions.items()
     )
 
 

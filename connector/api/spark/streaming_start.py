@@ -189,10 +189,10 @@ def _options_by_table(
             operator=operator,
             remedy="leave it out: a list is an ARRAY, a map a MAP",
         )
-    found: dict[str, dict[str, Any]] = {table: {} for table in own}
+    result: dict[str, dict[str, Any]] = {table: {} for table in own}
     for name, value in options.items():
         option = declared.get(name.replace("_", "").casefold())
-        fits = [table for table in found if option is None or table in option.metadata["tables"]]
+        fits = [table for table in result if option is None or table in option.metadata["tables"]]
         if option is not None and option.name == "state" and fits != [TIMERS]:
             fits = [table for table in fits if table != TIMERS]  # all timers of the operator are part of it
         if option is not None and option.name in ("state", "raw"):
@@ -203,13 +203,13 @@ def _options_by_table(
                 parts[fits[0]] += others
             for table, part in parts.items():
                 if part:
-                    found[table][name] = ",".join(part)
+                    result[table][name] = ",".join(part)
                 elif option.name == "state":
-                    del found[table]  # none of its states is wanted
+                    del result[table]  # none of its states is wanted
         else:
-            for table in fits or [*found][:1]:
-                found[table][name] = value
-    return found
+            for table in fits or [*result][:1]:
+                result[table][name] = value
+    return result
 
 
 def _tables(sp: Savepoint, uid: OperatorRef) -> dict[str, set[str]]:

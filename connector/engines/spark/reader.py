@@ -92,8 +92,8 @@ class SavepointDataSourceReader(DataSourceReader):
         """Return the names of the table's columns. That of the key may have another name in the schema."""
         if self.key is None:
             return choose_columns(table, self.schema)
-        shown = pa.schema([field.with_name(self.key) if field.name == "key" else field for field in table])
-        return ["key" if name == self.key else name for name in choose_columns(shown, self.schema)]
+        schema = pa.schema([field.with_name(self.key) if field.name == "key" else field for field in table])
+        return ["key" if name == self.key else name for name in choose_columns(schema, self.schema)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition, with exactly the schema that Spark expects."""

@@ -246,10 +246,10 @@ def _words(node: Any) -> str | None:
     if kind != "UnresolvedFunction":
         return None
     name = _function(node)
-    given = _arguments(node)
+    arguments = _arguments(node)
     if name in _JOINS:
-        given = _joined(node, name)
-    words = [_words(one) for one in given]
+        arguments = _joined(node, name)
+    words = [_words(one) for one in arguments]
     known = [one for one in words if one is not None]
     if len(known) < len(words):
         return None

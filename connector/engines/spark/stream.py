@@ -453,7 +453,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         """Return the next snapshots, which are held from now on if there is a folder for that."""
         if self.pins is None:
             return [*later[:count]]
-        held: list[SnapshotInfo] = []
+        result: list[SnapshotInfo] = []
         for snapshot in later:
             try:
                 self.pins.hold(snapshot)
@@ -461,10 +461,10 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
                 # The job deletes it: what has changed up to it is in the changes up to the next one.
                 self.gone.add(snapshot.path)
                 continue
-            held.append(snapshot)
-            if len(held) == count:
+            result.append(snapshot)
+            if len(result) == count:
                 break
-        return held
+        return result
 
     def _versions(self) -> dict[int, list[SnapshotInfo]]:
         listed = self.followed.versions()

@@ -141,13 +141,13 @@ class DynamicKafkaEnumerator:
     def rows(self) -> Iterator[Row]:
         """Yield a row for each topic of a stream in a cluster, then for each partition of a cluster."""
         for stream, clusters in self.streams:
-            for known in clusters:
-                for topic in known.topics:
+            for cluster in clusters:
+                for topic in cluster.topics:
                     yield {
                         "stream": stream,
-                        "cluster": known.cluster,
+                        "cluster": cluster.cluster,
                         "topic": topic,
-                        "bootstrap_servers": known.servers,
+                        "bootstrap_servers": cluster.servers,
                         "status": "subscribed",
                     }
         for enumerator in (*self.clusters, *self.retained):
@@ -262,10 +262,12 @@ class DynamicKafkaEdits(SplitEdits):
     def pending(self, enumerator: DynamicKafkaEnumerator) -> Mapping[Key, DynamicKafkaSplit]:
         """Return the partitions that are not assigned."""
         splits = (
-            DynamicKafkaSplit(cluster.cluster, known.split or KafkaSplit(known.topic, known.partition, NONE))
+            DynamicKafkaSplit(
+                cluster.cluster, partition.split or KafkaSplit(partition.topic, partition.partition, NONE)
+            )
             for cluster in enumerator.clusters
-            for known in cluster.state.partitions
-            if not known.assigned
+            for partition in cluster.state.partitions
+            if not partition.assigned
         )
         return {self.key(split): split for split in splits}
 
@@ -277,10 +279,10 @@ class DynamicKafkaEdits(SplitEdits):
 
         def of(enumerator: ClusterEnumerator) -> ClusterEnumerator:
             partitions = (
-                replace(known, split=changed[enumerator.cluster, *KAFKA.key(known)].split)
-                if not known.assigned and (enumerator.cluster, *KAFKA.key(known)) in changed
-                else known
-                for known in enumerator.state.partitions
+                replace(partition, split=changed[enumerator.cluster, *KAFKA.key(partition)].split)
+                if not partition.assigned and (enumerator.cluster, *KAFKA.key(partition)) in changed
+                else partition
+                for partition in enumerator.state.partitions
             )
             return replace(enumerator, state=replace(enumerator.state, partitions=tuple(partitions)))
 

@@ -170,15 +170,15 @@ class KafkaEnumerator(Struct):
 
     def unassigned(self) -> Iterator[Position]:
         """Yield the positions of partitions that are not assigned to a reader."""
-        for known in self.partitions:
-            if not known.assigned:
-                split = known.split
-                yield Position(known.topic, known.partition, None) if split is None else split.position()
+        for partition in self.partitions:
+            if not partition.assigned:
+                split = partition.split
+                yield Position(partition.topic, partition.partition, None) if split is None else split.position()
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each partition."""
-        for known in self.partitions:
-            yield {**known.row(), "initial_discovery_finished": self.initial_discovery_finished}
+        for partition in self.partitions:
+            yield {**partition.row(), "initial_discovery_finished": self.initial_discovery_finished}
 
 
 OF_READERS = many(pair(I32, "a reader", many(SPLIT_OF_ENUMERATOR), "splits"), behind=VERSION_OF_SPLITS)
@@ -199,10 +199,10 @@ def _write_first(out: DataOutputView, enumerator: KafkaEnumerator) -> None:
     if not enumerator.initial_discovery_finished:
         raise ValueError("version 0 cannot record that the first discovery is not over")
     by_reader: dict[int, list[KafkaSplit]] = {reader: [] for reader in enumerator.readers}
-    for known in enumerator.partitions:
-        if known.split is None or known.reader not in by_reader:
+    for partition in enumerator.partitions:
+        if partition.split is None or partition.reader not in by_reader:
             raise ValueError("version 0 needs a split and a reader for each partition")
-        by_reader[known.reader].append(known.split)
+        by_reader[partition.reader].append(partition.split)
     OF_READERS.write(out, tuple((reader, tuple(splits)) for reader, splits in by_reader.items()))
 
 
@@ -288,19 +288,19 @@ class KafkaEdits(SplitEdits):
     def pending(self, enumerator: KafkaEnumerator) -> Mapping[Key, KafkaSplit]:
         """Return the partitions that are not assigned; only version 3 has offsets of them."""
         return {
-            self.key(known): known.split or KafkaSplit(known.topic, known.partition, NONE)
-            for known in enumerator.partitions
-            if not known.assigned
+            self.key(partition): partition.split or KafkaSplit(partition.topic, partition.partition, NONE)
+            for partition in enumerator.partitions
+            if not partition.assigned
         }
 
     def with_pending(self, source: S, changed: Mapping[Key, KafkaSplit]) -> S:
         """Return the source with offsets of unassigned partitions; before version 3 they are assigned to readers."""
         if source.enumerator_version >= 3:
             partitions = (
-                replace(known, split=changed[self.key(known)])
-                if self.key(known) in changed and not known.assigned
-                else known
-                for known in source.enumerator.partitions
+                replace(partition, split=changed[self.key(partition)])
+                if self.key(partition) in changed and not partition.assigned
+                else partition
+                for partition in source.enumerator.partitions
             )
             source = replace(source, enumerator=replace(source.enumerator, partitions=tuple(partitions)))
             return self._known(source)
@@ -353,8 +353,8 @@ class KafkaEdits(SplitEdits):
         for split in splits:
             reader = ReaderSplit(source.emptiest_subtask(), 0, split)
             partitions = tuple(
-                replace(known, assigned=True) if self.key(known) == self.key(split) else known
-                for known in source.enumerator.partitions
+                replace(partition, assigned=True) if self.key(partition) == self.key(split) else partition
+                for partition in source.enumerator.partitions
             )
             enumerator = replace(source.enumerator, partitions=partitions)
             source = replace(source, splits=(*source.splits, reader), enumerator=enumerator)
@@ -368,7 +368,7 @@ class KafkaEdits(SplitEdits):
                 f"{splits[0].split_id} an offset, or one of {', '.join(STARTS)}"
             )
         gone = {self.key(split) for split in splits}
-        kept = tuple(known for known in source.enumerator.partitions if self.key(known) not in gone)
+        kept = tuple(partition for partition in source.enumerator.partitions if self.key(partition) not in gone)
         new = tuple(
             KafkaPartition(split.topic, split.partition, False, split if source.enumerator_version >= 3 else None)
             for split in splits

@@ -268,10 +268,10 @@ class PulsarEdits(SplitEdits):
         """Return the split after another message; a batch is read to its end unless index and size are given."""
         before = split_row(value)
         refuse_changes(row, before, ("ranges", "transaction"))
-        given = _last_message(row)
-        if given in ((None,) * 4, _last_message(before)):
+        last_message = _last_message(row)
+        if last_message in ((None,) * 4, _last_message(before)):
             return value
-        ledger, entry, index, size = given
+        ledger, entry, index, size = last_message
         if ledger is None or entry is None:
             raise ValueError(f"the last message read has {LAST_LEDGER} and {LAST_ENTRY}: give both")
         if (index is None) != (size is None) or (index is not None and size is not None and not 0 <= index < size):

@@ -473,22 +473,22 @@ class Choice:
     def encode(self, column: pa.Array, at: Cursors) -> None:
         choices = self._chosen(column)
         tags = np.zeros(len(column), np.int8)
-        for tag, chosen in zip(self.tags, choices, strict=True):
-            tags[chosen] = tag
+        for tag, choice in zip(self.tags, choices, strict=True):
+            tags[choice] = tag
         write_numbers(tags, at)
-        for index, chosen in enumerate(choices):
-            cursors = at.select(chosen)
-            self.parts[index].encode(pick(column.field(index), chosen), cursors)
-            at.update(chosen, cursors)
+        for index, choice in enumerate(choices):
+            cursors = at.select(choice)
+            self.parts[index].encode(pick(column.field(index), choice), cursors)
+            at.update(choice, cursors)
 
     def _chosen(self, column: pa.Array) -> list[Flags]:
         """Return, per part, the rows where it is set; a part that is always null (Void) takes rows with none."""
         refuse_nulls(column, self.flink_type)
-        chosen = [valid_rows(column.field(index)) for index in range(len(self.parts))]
-        counts: Longs = np.add.reduce([rows.astype(np.int64) for rows in chosen])
+        result = [valid_rows(column.field(index)) for index in range(len(self.parts))]
+        counts: Longs = np.add.reduce([rows.astype(np.int64) for rows in result])
         void = [index for index in range(len(self.parts)) if pa.types.is_null(column.field(index).type)]
         if len(void) == 1:
-            chosen[void[0]] = counts == 0
+            result[void[0]] = counts == 0
             counts = np.maximum(counts, 1)
         wrong = np.flatnonzero(counts != 1)
         if len(wrong):
@@ -497,7 +497,7 @@ class Choice:
                 found=f"{int(counts[wrong[0]])} of them set in row {int(wrong[0])}",
                 remedy="set exactly one of the fields, and leave the others null",
             )
-        return chosen
+        return result
 
 
 def struct_type(names: Sequence[str], parts: Sequence[Part], options: DecodeOptions) -> pa.DataType:

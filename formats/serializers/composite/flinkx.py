@@ -284,10 +284,10 @@ class FlinkxCollectionSerializer(Shaped, _OneVersionSerializer):
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the names of classes, then the serializer of the elements; other collections stay unknown."""
         view, start = reader.view, reader.view.position
-        made = super().read_snapshot(name, version, reader)
-        if isinstance(made, cls) and made.serializer_class not in COLLECTIONS:
-            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), made.serializer_class)
-        return made
+        snapshot = super().read_snapshot(name, version, reader)
+        if isinstance(snapshot, cls) and snapshot.serializer_class not in COLLECTIONS:
+            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), snapshot.serializer_class)
+        return snapshot
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
@@ -441,8 +441,8 @@ class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
     def names(self) -> tuple[str, ...]:
         """The names of the classes without package and outer class, unless that makes two of them equal."""
         short: Callable[[str], str] = lambda name: name.rstrip("$").replace("$", ".").rpartition(".")[2]  # noqa: E731
-        seen = Counter(map(short, self.classes))
-        return tuple(short(name) if seen[short(name)] == 1 else name for name in self.classes)
+        counter = Counter(map(short, self.classes))
+        return tuple(short(name) if counter[short(name)] == 1 else name for name in self.classes)
 
     @property
     def length(self) -> int:

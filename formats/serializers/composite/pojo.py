@@ -142,10 +142,10 @@ class PojoSerializer(DeclaredSerializer):
     def decode(self, at: Cursors) -> pa.Array:
         """Read one struct per row, class by class."""
         kind = self.arrow_type(at.options)
-        chosen = self._read_branches(at)
+        branches = self._read_branches(at)
         pieces: list[list[tuple[Flags, pa.Array]]] = [[] for _ in kind]
         for number, branch in enumerate(self.plan.branches):
-            mask = chosen == number
+            mask = branches == number
             rows = np.flatnonzero(mask)
             if len(rows):
                 sub = at.select(rows)
@@ -155,8 +155,8 @@ class PojoSerializer(DeclaredSerializer):
         columns = [gather(field.type, parts, len(at)) for field, parts in zip(kind, pieces, strict=True)]
         if self.subclasses:
             names = pa.array([branch.class_name for branch in self.plan.branches], pa.string())
-            columns[-1] = names.take(pa.array(chosen, mask=chosen == ABSENT))
-        return struct_array(kind, columns, len(at), chosen != ABSENT)
+            columns[-1] = names.take(pa.array(branches, mask=branches == ABSENT))
+        return struct_array(kind, columns, len(at), branches != ABSENT)
 
     def _read_branches(self, at: Cursors) -> Longs:
         flags = read_numbers(at, "read_i8", np.uint8, "the flags of a POJO")

@@ -255,12 +255,12 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
 
 def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
     """Return element and position of each committable that equals one of the rows in all columns of the row."""
-    shown = _committable_rows(connector_state)
+    committable_rows = _committable_rows(connector_state)
     if rows is None:
-        return {committable for committable, _ in shown}
+        return {committable for committable, _ in committable_rows}
     rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
-    chosen = set()
-    known = list(dict.fromkeys(name for _, row in shown for name in row if name != "fields"))
+    result = set()
+    known = list(dict.fromkeys(name for _, row in committable_rows for name in row if name != "fields"))
     for names in dict.fromkeys(tuple(row) for row in rows):
         for name in names:
             if name not in known:
@@ -270,7 +270,7 @@ def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]
                     remedy=did_you_mean(name, known),
                 )
         places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-        for committable, row in shown:
+        for committable, row in committable_rows:
             places.setdefault(_values(row, names), []).append(committable)
         for wanted in (row for row in rows if tuple(row) == names):
             same = places.get(_values(wanted, names), [])
@@ -278,8 +278,8 @@ def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]
                 raise OptionError(
                     "no committable has these values", operator=connector_state.operator.label, found=str(dict(wanted))
                 )
-            chosen.update(same)
-    return chosen
+            result.update(same)
+    return result
 
 
 def _committable_rows(connector_state: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:

@@ -141,7 +141,11 @@ def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited[SourceState]:
 
 def new_source(stateless: OpenOperator, connector: str, version: int, rows: Sequence[Row]) -> OperatorState:
     """Return an operator without state as a source that continues at these splits; ``version`` is its enumerator's."""
-    makers = {known.name: known for known in known_connectors() if known.new_enumerator is not None}
+    makers = {
+        known_connector.name: known_connector
+        for known_connector in known_connectors()
+        if known_connector.new_enumerator is not None
+    }
     if connector not in makers:
         raise OptionError(
             "the state of a new source can be made of some connectors only",
@@ -301,7 +305,11 @@ def _connector(source: SourceState) -> Connector:
 
 def _changeable() -> dict[str, Connector]:
     """Return the connectors whose splits can be changed, by the name of their kinds."""
-    return {known.name: known for known in reversed(known_connectors()) if known.edits is not None}
+    return {
+        known_connector.name: known_connector
+        for known_connector in reversed(known_connectors())
+        if known_connector.edits is not None
+    }
 
 
 def _fresh(source: SourceState) -> Any:

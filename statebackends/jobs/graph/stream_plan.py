@@ -212,7 +212,7 @@ def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict
     for node in nodes:
         for key in (str(node["id"]), str(node.get("type", ""))):
             named.setdefault(key, []).append(node["id"])
-    given: dict[int, Mapping[str, Any]] = {node["id"]: {} for node in nodes}
+    result: dict[int, Mapping[str, Any]] = {node["id"]: {} for node in nodes}
     for name, values in settings.items():
         ids = named.get(str(name), [])
         if len(ids) != 1:
@@ -224,8 +224,8 @@ def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict
             if key not in SETTINGS:
                 raise OptionError(f"no such setting: {key}", operator=name, remedy=did_you_mean(str(key), SETTINGS))
             expect_kind(values[key], SETTINGS[key], f"setting {key!r} of {name!r}")
-        given[ids[0]] = values
-    return given
+        result[ids[0]] = values
+    return result
 
 
 def _stream_node(node: Mapping[str, Any], content: Mapping[str, Any], max_parallelism: int | None) -> StreamNode:

@@ -56,7 +56,7 @@ def suggestions(operator: str, changed: Sequence[Changed]) -> list[Suggestion]:
     for one in changed:
         for rename in _renames(one):
             states.setdefault(rename, []).extend([] if one.state is None else [one.state])
-    found = [
+    result = [
         Suggestion(f"if {one.old} is {one.new} now: rename_class({one.old!r}, {one.new!r})", tuple(names))
         for one, names in states.items()
     ]
@@ -66,21 +66,21 @@ def suggestions(operator: str, changed: Sequence[Changed]) -> list[Suggestion]:
         text = one.new.flink_type
         shown = text if len(text) <= MAX_TYPE else "..."
         if one.state is None:
-            found.append(
+            result.append(
                 Suggestion(
                     f"if the keys are the same in another type: rekey({operator}, types={{'key': {shown!r}}}), which "
                     "also takes rows with what each key becomes; else keep the type of the key in the job"
                 )
             )
         elif fields := _fields(one):
-            found.append(
+            result.append(
                 Suggestion(
                     f"{fields}: with_state({operator}, {one.state!r}, rows, types={{{one.state!r}: {shown!r}}}) writes "
                     "it with rows that have the fields of the job",
                     (one.state,),
                 )
             )
-    return found
+    return result
 
 
 def _renames(changed: Changed) -> tuple[ClassRename, ...]:

@@ -71,5 +71,5 @@ def _is_later(moment: KryoObject) -> bool:
 
 
 def _number(value: KryoObject, name: str) -> int:
-    held = value.field(name)
-    return int(held.content if isinstance(held, KryoObject) else held)
+    field = value.field(name)
+    return int(field.content if isinstance(field, KryoObject) else field)

@@ -101,8 +101,8 @@ class MisreadingReader(ObjectReader):
             return super()._seen(reference, name, nullable, plain)
         if not 2 <= reference < len(self.objects) + 2:
             raise DamagedError(f"a new {name}, or one of {len(self.objects)} objects", reference)
-        seen: KryoObject = self.objects[reference - 2]
-        return seen
+        result: KryoObject = self.objects[reference - 2]
+        return result
 
     def _expect_made(self, kryo_object: KryoObject) -> None:
         """Raise MisreadError if Java refuses what an object consists of."""

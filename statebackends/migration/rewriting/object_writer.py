@@ -341,10 +341,10 @@ def _instant(value: Any, out: bytearray) -> None:
 
 def fields_of(value: KryoObject) -> dict[str, Any]:
     """Return the fields of an object by name; of two of one name, that of the subclass."""
-    held: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for (_, name), part in value.content.items():
-        held.setdefault(name, part)
-    return held
+        result.setdefault(name, part)
+    return result
 
 
 def content(value: Any) -> Any:

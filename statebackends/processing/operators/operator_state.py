@@ -334,12 +334,12 @@ class OperatorStateTask:
                 broadcast = tuple(function.state_descriptors())
             for descriptor in broadcast:
                 self.store.add_broadcast(descriptor)
-        known, registered = self.plan.states, tuple(self.store.descriptors.values())
-        if known is not None and known != registered:
+        states, registered = self.plan.states, tuple(self.store.descriptors.values())
+        if states is not None and states != registered:
             raise OptionError(
                 "the function registers other states in a task than on the driver",
                 function=name_of(function),
-                expected=", ".join(state.name for state in known),
+                expected=", ".join(state.name for state in states),
                 found=", ".join(state.name for state in registered),
                 remedy="register the same states in the same order wherever it is called",
             )

@@ -266,7 +266,7 @@ class StateRegistry(HasTaskInfo):
             raise OptionError(
                 "the function registers other states in a task than on the driver",
                 state=state.name,
-                expected=", ".join(known.name for known in self.descriptors),
+                expected=", ".join(descriptor.name for descriptor in self.descriptors),
                 remedy="register the same states in the same order in every call of open",
             )
         return number

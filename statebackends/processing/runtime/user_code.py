@@ -142,15 +142,15 @@ def expect_arguments(function: object, kind: type) -> None:
         wanted = list(parameters)
         needed = [argument for argument, parameter in parameters.items() if parameter.default is parameter.empty]
         method = getattr(function, name)
-        given = inspect.signature(method)
+        signature = inspect.signature(method)
         if not takes(method, *wanted[1:]) and not takes(method, *needed[1:]):
             raise OptionError(
                 f"{name} does not accept the arguments that it is called with",
                 function=name_of(function),
                 expected=f"{name}({', '.join(wanted)})",
-                found=f"{name}({', '.join(['self', *given.parameters])})",
+                found=f"{name}({', '.join(['self', *signature.parameters])})",
                 remedy="take these arguments"
-                + ("; there is no Collector: yield rows" if "out" in given.parameters else ""),
+                + ("; there is no Collector: yield rows" if "out" in signature.parameters else ""),
             )
 
 

@@ -220,16 +220,16 @@ class _Keyed:
     def state(self, column: str, namespace: TypeSerializer) -> StateDescriptor:
         kind_of_column = self.schema.field(column).type
         name = self.state_name(column)
-        wanted = self.kind_option(column)
+        kind_option = self.kind_option(column)
         try:
             meta = self.recorded(column, kind_of_column, name)
             if meta is None:
-                kind, serializer = self.chosen(column, kind_of_column, wanted)
+                kind, serializer = self.chosen(column, kind_of_column, kind_option)
             else:
                 kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
-                if wanted is not None and wanted is not kind:
+                if kind_option is not None and kind_option is not kind:
                     raise OptionError(
-                        f"{column!r} is {wanted.lower()} in option 'states', but the state is {kind.lower()}",
+                        f"{column!r} is {kind_option.lower()} in option 'states', but the state is {kind.lower()}",
                         remedy="name its type in option 'types' as well, or leave option 'states' out",
                     )
             timed = self.request.has_ttl(column)
@@ -275,8 +275,8 @@ class _Keyed:
         ):
             return StateKind.LIST, SESSIONS_TYPE
         version = self.request.restoring_flink
-        types, inference, given = self.request.types, self.inference, self.request.serializers
-        serializer = default_serializer(kind_of_column, column, version, types, inference, given, container=True)
+        types, inference, serializers = self.request.types, self.inference, self.request.serializers
+        serializer = default_serializer(kind_of_column, column, version, types, inference, serializers, container=True)
         is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
         by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
         kind = state_kind or by_column
@@ -298,7 +298,7 @@ class _Keyed:
             )
         if inference is not None:
             # A list or map that is a value is not the container of list or map state.
-            serializer = default_serializer(kind_of_column, column, version, types, inference, given)
+            serializer = default_serializer(kind_of_column, column, version, types, inference, serializers)
         form_of(kind_of_column, serializer, column)
         return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
 

@@ -347,8 +347,8 @@ class WriteSpec:
 
     def writes(self, part: StatePart) -> bool:
         """Return whether the rows are those of a part, which they replace, or which must not exist."""
-        named = self.named_parts
-        return part.table == self.table and (named is None or part.name in named)
+        named_parts = self.named_parts
+        return part.table == self.table and (named_parts is None or part.name in named_parts)
 
     @property
     def is_keyed(self) -> bool:
