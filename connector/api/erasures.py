@@ -175,14 +175,14 @@ class Erasures(Writes[R, T]):
             and not one["removable"]
             and (one["equal"] or any(hit["certain"] for hit in one["inside"]))
         ]
-        known = {*unknown, *(place_of(one) for one in content["standing"])}
+        accepted_places = {*unknown, *(place_of(one) for one in content["standing"])}
         for accepted in accept:
-            if accepted not in known and not lenient:
+            if accepted not in accepted_places and not lenient:
                 raise OptionError(
                     f"accept names {accepted!r}, where nothing is unknown, and no key was found",
                     path=self.path,
                     expected="UID.STATE, UID.TABLE or UID.STATE.COLUMN",
-                    remedy=did_you_mean(accepted, sorted(known)),
+                    remedy=did_you_mean(accepted, sorted(accepted_places)),
                 )
         for places, what in (
             (unknown, "there is state that cannot be looked into"),
@@ -245,20 +245,25 @@ class Erasures(Writes[R, T]):
 
         if isinstance(report, str):
             report = ErasureReport.read(report)
-        given = report.content["arguments"]
+        erase_arguments = report.content["arguments"]
         if salt is not None and report.salt not in (None, salt):
             raise OptionError("the salt is not that of the report", remedy="leave 'salt' out: the report has its own")
         # Reports of earlier versions hold theirs, in hexadecimal digits.
-        held = bytes.fromhex(given["salt"]) if given.get("salt") else None
-        known = salt if salt is not None else report.salt
-        if known is None and held is None:
+        salt_of_report = bytes.fromhex(erase_arguments["salt"]) if erase_arguments.get("salt") else None
+        actual_salt = salt if salt is not None else report.salt
+        if actual_salt is None and salt_of_report is None:
             raise OptionError(
                 "the keys of a report can be recognised by its salt alone, which is kept apart from it",
                 remedy="give it: salt='...', the salt that was given to erase, or report.salt",
             )
-        secret = known.encode() if known is not None else held
+        secret = actual_salt.encode() if actual_salt is not None else salt_of_report
         assert secret is not None
-        arguments = (keys, where or {}, given["by"] if by is None else by, given.get("record_types") or {})
+        arguments = (
+            keys,
+            where or {},
+            erase_arguments["by"] if by is None else by,
+            erase_arguments.get("record_types") or {},
+        )
         older: Any = None
         before: Erasing | None = None
         try:
@@ -266,7 +271,7 @@ class Erasures(Writes[R, T]):
             before = older._erasing(*arguments)
             before.uids |= report.uids
             # What the report names may never have been there: --all-below erases in snapshots without it, too.
-            before.may_be_gone = arguments[1].keys() == given["where"].keys()
+            before.may_be_gone = arguments[1].keys() == erase_arguments["where"].keys()
             before.examine()
         except (OptionError, StateNotFoundError):
             raise
@@ -302,8 +307,8 @@ class Erasures(Writes[R, T]):
 
         path = self._read_path()
         conditions = {name: self._engine.worded(condition) for name, condition in where.items()}
-        sought, columns = SearchedKeys.with_expressions(self._engine, keys, by)
-        return Erasing(self._engine, self.plan, path, self.options, sought, columns, conditions, record_types)
+        searched_keys, columns = SearchedKeys.with_expressions(self._engine, keys, by)
+        return Erasing(self._engine, self.plan, path, self.options, searched_keys, columns, conditions, record_types)
 
     def _below(self, erasing: Erasing, below: str | PathLike[str] | None) -> str | None:
         """Return the folder that may have other snapshots of the job, or None if none is given, and none is known."""

@@ -102,10 +102,10 @@ class Evolutions(Face[R, T]):
                 "evolve is for a savepoint as it is, and this one has changes that are not written yet",
                 remedy="call evolve() first",
             )
-        given = dict(backfill or {})
+        history = dict(backfill or {})
         options = check_options(
             fill=fill,
-            backfill=given,
+            backfill=history,
             filters=filters,
             nodes=nodes,
             sources=sources,
@@ -121,7 +121,7 @@ class Evolutions(Face[R, T]):
             old_explain=text_of(old_explain),
             new_explain=text_of(new_explain),
         )
-        expect_backfill_names(given, evolution)
+        expect_backfill_names(history, evolution)
         expect_decided(self.plan, evolution, fills=fill == "initial")
         evolution = with_views(evolution)
         plan = as_it_ran(read_plan(new_plan, "new_plan"), snapshot)
@@ -129,7 +129,7 @@ class Evolutions(Face[R, T]):
             self._engine,
             self.plan,
             evolution,
-            backfill_input(self._engine, given, evolution),
+            backfill_input(self._engine, history, evolution),
             emissions_of(plan),
             orders_of(plan),
             key_places_of(plan),
@@ -157,16 +157,16 @@ class Evolutions(Face[R, T]):
         from pyspark_savepoint.insight.evolved_states import EvolutionReport, counted_entries
         from pyspark_savepoint.insight.surveys import Surveys
 
-        made = self.plan.evolved
-        if made is None or made.written == (self.path is None):
+        evolved = self.plan.evolved
+        if evolved is None or evolved.written == (self.path is None):
             raise OptionError(
                 "this savepoint was not made by evolve()",
                 remedy="keep what evolve(...).write(path) returns; check_evolution(old_plan, new_plan) shows what it "
                 "would do",
             )
-        before = counted_entries(Surveys(self._at(made.path, made.options)))
+        before = counted_entries(Surveys(self._at(evolved.path, evolved.options)))
         after = None if self.path is None else counted_entries(Surveys(self))
-        return EvolutionReport(made.evolution, before, after, made.new_plan)
+        return EvolutionReport(evolved.evolution, before, after, evolved.new_plan)
 
     def catch_up(
         self, new: Face[R, T] | str | PathLike[str], old_plan: PlanLike, new_plan: PlanLike, *, sink: str | None = None
@@ -197,12 +197,12 @@ class Evolutions(Face[R, T]):
 
         """
         sides = []
-        for savepoint, given, argument in (
+        for savepoint, plan_path, argument in (
             (self, old_plan, "old_plan"),
             (self._other(new), new_plan, "new_plan"),
         ):
             snapshot = snapshot_of(savepoint)
-            plan = as_it_ran(read_plan(given, argument), snapshot)
+            plan = as_it_ran(read_plan(plan_path, argument), snapshot)
             with refusing(argument):
                 shapes = shapes_of(plan)
                 result = sink_result(plan, sink, argument)
@@ -222,7 +222,7 @@ def expect_backfill_names(backfill: Mapping[str, object], evolution: Evolution) 
         if one.backfill and change.new is not None
     ]
     names = dict.fromkeys(name for node, one in fields for name in (one, f"{node}.{one.rpartition('.')[2]}"))
-    used = {name for one in evolution.histories.values() for name in history_row_names(one)}
+    history_names = {name for one in evolution.histories.values() for name in history_row_names(one)}
     for name in backfill:
         if name in names and name in evolution.given_rows:
             raise OptionError(
@@ -230,7 +230,7 @@ def expect_backfill_names(backfill: Mapping[str, object], evolution: Evolution) 
                 expected="the table's whole name, such as 'default_catalog.default_database.orders', or the value's "
                 "with its node: '6.total'",
             )
-        if name not in names and name in evolution.given_rows and name not in used:
+        if name not in names and name in evolution.given_rows and name not in history_names:
             raise OptionError(
                 f"nothing is computed from the rows of {name!r}",
                 found="no operator of the new query lacks anything that follows from them alone",
@@ -303,5 +303,5 @@ def _backfill_name(field: FieldSource) -> str:
 
 
 def _of(reasons: tuple[str, ...]) -> str:
-    given = [reason for reason in reasons if reason]
-    return f" ({'; '.join(given)})" if given else ""
+    texts = [reason for reason in reasons if reason]
+    return f" ({'; '.join(texts)})" if texts else ""

@@ -67,8 +67,8 @@ class Family(HelpfulNames, Generic[S, R, T]):
         return changed(self._savepoint, uid, change)
 
     def _of(self, name: str, uid: OperatorRef | None, options: Mapping[str, object], state: Names | None = None) -> T:
-        given = options if state is None else {**options, "state": state}
-        table: T = table_of(self._savepoint, name, uid, **given)
+        table_options = options if state is None else {**options, "state": state}
+        table: T = table_of(self._savepoint, name, uid, **table_options)
         return table
 
     def _shown(self, table: pa.Table) -> T:

@@ -339,9 +339,9 @@ class Inspection(Family[S, R, T]):
         """Return what a function makes of all rows of a table, in one process."""
 
         def summed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            given = list(batches)
-            if given:
-                yield from function(pa.Table.from_batches(given)).select(schema.names).cast(schema).to_batches()
+            all_batches = list(batches)
+            if all_batches:
+                yield from function(pa.Table.from_batches(all_batches)).select(schema.names).cast(schema).to_batches()
 
         summary: T = self._engine.summed(table, summed, schema)
         return summary

@@ -68,14 +68,14 @@ class OperatorEdits(Face[R, T]):
             sp.with_operator("totals", df, key="account_id", types={"total": "LONG"})
 
         """
-        given = {"key": key, **options}
+        row_options = {"key": key, **options}
         if isinstance(source, Face):
-            _refuse_arguments(uid, {"name": name, **given}, "the operator is copied as it is")
+            _refuse_arguments(uid, {"name": name, **row_options}, "the operator is copied as it is")
             return self._planned(self.plan.taken(self._of_same_engine(source).plan, uid))
         new = self.plan.new_operator(identifier_of(uid), name)
         plan = self.plan.with_new(new)
         if source is None:
-            _refuse_arguments(uid, given, "no state is given, and the calls that add it have options")
+            _refuse_arguments(uid, row_options, "no state is given, and the calls that add it have options")
             return self._planned(plan)
         if self._engine.rows(source) is not None:
             changed = add_table(self._engine, new, source, KEYED_STATE, {"key": key, **options})

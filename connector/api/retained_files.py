@@ -56,10 +56,10 @@ def open_retained(
         pyspark_savepoint.open_retained("/checkpoints/7d2e").to_pandas().sort_values("alone")
 
     """
-    found = retained_below(absolute(snapshot_path(folder)), to_options(options))
-    if found.unknown and unneeded:
-        warnings.warn(uncertainty(found), SavepointWarning, stacklevel=2)
-    rows = unneeded_rows(found) if unneeded else retained_rows(found)
+    in_folder = retained_below(absolute(snapshot_path(folder)), to_options(options))
+    if in_folder.unknown and unneeded:
+        warnings.warn(uncertainty(in_folder), SavepointWarning, stacklevel=2)
+    rows = unneeded_rows(in_folder) if unneeded else retained_rows(in_folder)
     return ComputedTable.of(pa.Table.from_pylist(list(rows), UNNEEDED if unneeded else RETAINED_SCHEMA))
 
 

@@ -62,9 +62,9 @@ class Salvages(Face[R, T]):
 
         """
         self._expect_unchanged("salvage")
-        found = damages(self.plan)
-        plan = salvaged(self.plan, found)
-        warnings.warn(_sentence(losses_of(found)), SavepointWarning, stacklevel=3)
+        all_damages = damages(self.plan)
+        plan = salvaged(self.plan, all_damages)
+        warnings.warn(_sentence(losses_of(all_damages)), SavepointWarning, stacklevel=3)
         return self._planned(plan)
 
     def _expect_unchanged(self, verb: str) -> None:

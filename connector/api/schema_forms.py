@@ -18,12 +18,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def tables_of(savepoint: LocalSavepoint, uid: str | None = None) -> Iterator[tuple[str, pa.Schema]]:
     """Yield every table of state, named by operator and table (or operator state), with its columns."""
-    wanted = identifier_of(uid).operator_id.hex if uid is not None else None
-    seen = set()
+    uid_hash = identifier_of(uid).operator_id.hex if uid is not None else None
+    names = set()
     for row in savepoint.states().rows():
         if row["table"] not in DECODED:
             continue
-        if wanted is not None and row["operator_uid_hash"] != wanted:
+        if uid_hash is not None and row["operator_uid_hash"] != uid_hash:
             continue
         options = dict(row["options"])
         name = row["table"]
@@ -32,8 +32,8 @@ def tables_of(savepoint: LocalSavepoint, uid: str | None = None) -> Iterator[tup
         else:
             options.pop("state", None)
         operator = row["operator_uid"] or row["operator_uid_hash"]
-        if (operator, name) not in seen:
-            seen.add((operator, name))
+        if (operator, name) not in names:
+            names.add((operator, name))
             yield f"{operator}.{name}", savepoint.table(options.pop("table", None), **options).schema
 
 
@@ -91,8 +91,8 @@ def _avro(name: str, kind: pa.DataType) -> Any:
 
 
 def _avro_name(name: str) -> str:
-    made = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
-    return f"_{made}" if made[0].isdigit() else made
+    avro_name = re.sub(r"[^A-Za-z0-9_]", "_", name) or "_"
+    return f"_{avro_name}" if avro_name[0].isdigit() else avro_name
 
 
 def unique(names: list[str]) -> list[str]:
@@ -101,11 +101,11 @@ def unique(names: list[str]) -> list[str]:
     >>> unique(["a", "b", "a"])
     ['a', 'b', 'a_2']
     """
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     result = []
     for name in names:
-        taken[name] = taken.get(name, 0) + 1
-        result.append(name if taken[name] == 1 else f"{name}_{taken[name]}")
+        counts[name] = counts.get(name, 0) + 1
+        result.append(name if counts[name] == 1 else f"{name}_{counts[name]}")
     return result
 
 

@@ -126,26 +126,26 @@ def history_of(
     ``at`` is the absolute path of the folder, ``folder`` what the user gave. ``opened`` opens a snapshot by its path.
     """
     expect_last(last)
-    given = [name for name in options if name != OPTION]
-    if changes and given:
+    names = [name for name in options if name != OPTION]
+    if changes and names:
         raise OptionError(
             "changes are counted of all states, without options",
-            found=", ".join(given),
+            found=", ".join(names),
             remedy="rows that differ between two snapshots: diff(other, uid, table=..., state=...)",
         )
     located = reached(at, options)
     # Differences are those within one history; a table is of all snapshots.
-    found = newest_of(located).history if changes else readable_snapshots(located)
-    snapshots = [(candidate.number, candidate.path) for candidate in found]
+    readable = newest_of(located).history if changes else readable_snapshots(located)
+    snapshots = [(candidate.number, candidate.path) for candidate in readable]
     chosen: list[tuple[int, str, str | None]] = []
-    known: set[str] = set()
+    labels: set[str] = set()
     for number, path in reversed(snapshots):
         operator = None
         if uid is not None:
             plan = opened(path).plan
             found_operator = plan.find(uid)
             if found_operator is None:
-                known |= {candidate.label for candidate in plan.operators}
+                labels |= {candidate.label for candidate in plan.operators}
                 continue
             operator = found_operator.identifier.operator_id.hex
         chosen.insert(0, (number, path, operator))
@@ -156,16 +156,16 @@ def history_of(
             f"none of {len(snapshots)} snapshots has such an operator",
             path=folder,
             operator=str(uid),
-            remedy=did_you_mean(str(uid), sorted(known)),
+            remedy=did_you_mean(str(uid), sorted(labels)),
         )
     parts = []
     if changes:
         # One snapshot has no changes; its columns are those of a comparison with itself.
         for (_, before, _), (number, path, operator) in list(pairwise(chosen)) or [(chosen[0], chosen[0])]:
             counts = opened(before).diff(opened(path))
-            wanted = operator if len(chosen) > 1 else ""
+            column = operator if len(chosen) > 1 else ""
             parts.append(
-                (number, path, counts if wanted is None else engine.where(counts, "operator_uid_hash", wanted))
+                (number, path, counts if column is None else engine.where(counts, "operator_uid_hash", column))
             )
     else:
         texts = dict(options) if uid is not None else {"table": "metadata", **options}

@@ -343,9 +343,9 @@ class Tables(Face[R, T]):
     ) -> T:
         """Return operator state. Raise OptionError if a column is not of the type of Flink that is given."""
         table = self._of("operator_state", uid, options, state=name)
-        given = {column: kind for column, kind in types.items() if kind is not None}
-        if given:
-            _expect_types(self._engine.schema(table), name, given)
+        flink_types = {column: kind for column, kind in types.items() if kind is not None}
+        if flink_types:
+            _expect_types(self._engine.schema(table), name, flink_types)
         return table
 
     # -- functions -----------------------------------------------------------------------------------------

@@ -87,11 +87,11 @@ class Entry(NamedTuple):
 
     def points(self, word: str) -> float:
         """Return how well it fits a word that is asked for: a word of the title is worth more, a frequent one, too."""
-        found = [own for own in self.words if _alike(word, own)]
-        if not found:
+        similar_words = [own for own in self.words if _alike(word, own)]
+        if not similar_words:
             return 0.0
-        often = 1 + math.log(sum(self.words[own] for own in found)) / 8
-        return often * (OF_TITLE if any(own in self.title for own in found) else 1.0)
+        often = 1 + math.log(sum(self.words[own] for own in similar_words)) / 8
+        return often * (OF_TITLE if any(own in self.title for own in similar_words) else 1.0)
 
 
 def answers() -> list[Answer]:
@@ -101,19 +101,19 @@ def answers() -> list[Answer]:
 
 def help_with(arguments: Help, output: Output) -> int:
     """Print the questions, commands and pages that have most of the words."""
-    named = [entry for entry in _errors() if entry.record["error"].lower() in map(str.lower, arguments.words)]
+    error_entries = [entry for entry in _errors() if entry.record["error"].lower() in map(str.lower, arguments.words)]
     words = list(dict.fromkeys(word for text in arguments.words for word in _words(text)))
     words = [word for word in words if word not in FILLERS] or words
-    found = named or [
+    entries = error_entries or [
         *_best(words, list(_questions()), MOST_ANSWERS),
         *_best(words, list(_commands()), MOST_OTHERS),
         *_best(words, list(_pages()), MOST_OTHERS),
     ]
-    found = found or _best(words, list(_sections()), MOST_OTHERS)
-    if not found:
+    entries = entries or _best(words, list(_sections()), MOST_OTHERS)
+    if not entries:
         output.say(f"no question, command or page has these words; {PROGRAM} --help lists the commands")
         return NOTHING
-    for entry in found:
+    for entry in entries:
         for line in entry.lines:
             output.say(line)
         output.record(entry.record)
@@ -126,8 +126,8 @@ def _best(words: Sequence[str], entries: Sequence[Entry], most: int) -> list[Ent
     rare = [math.log(1 + len(entries) / max(1, sum(map(bool, column)))) for column in zip(*points, strict=True)]
     scores = [sum(weight * one for weight, one in zip(rare, row, strict=True)) for row in points]
     least = LEAST * max(scores, default=0.0)
-    found = [(score, entry) for score, entry in zip(scores, entries, strict=True) if score and score >= least]
-    return [entry for _, entry in sorted(found, key=lambda one: (-one[0], len(one[1].title)))][:most]
+    scored = [(score, entry) for score, entry in zip(scores, entries, strict=True) if score and score >= least]
+    return [entry for _, entry in sorted(scored, key=lambda one: (-one[0], len(one[1].title)))][:most]
 
 
 def _alike(word: str, own: str) -> bool:
@@ -151,9 +151,11 @@ def _commands() -> Iterator[Entry]:
 
 
 def _errors() -> Iterator[Entry]:
-    for found in ERROR.finditer(ERRORS.read_text("utf-8")):
-        text = re.sub(r"^```.*\n?", "", found["text"], flags=re.MULTILINE).strip()
-        yield _entry((found["name"], *text.splitlines()), {"error": found["name"], "text": text}, found["name"], text)
+    for section in ERROR.finditer(ERRORS.read_text("utf-8")):
+        text = re.sub(r"^```.*\n?", "", section["text"], flags=re.MULTILINE).strip()
+        yield _entry(
+            (section["name"], *text.splitlines()), {"error": section["name"], "text": text}, section["name"], text
+        )
 
 
 def _pages() -> Iterator[Entry]:

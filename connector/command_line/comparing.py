@@ -30,10 +30,10 @@ def diff(arguments: Diff, output: Output) -> int:
         table = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
         kinds = kinds_of(table.schema, parsed=output.as_json)
         rows = (row_to_json(row, kinds) for row in table.rows())
-        shown = output.table(table.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
-        if not shown:
+        row_count = output.table(table.schema.names, rows, limit=arguments.limit, more="--limit 0 shows all", lines=1)
+        if not row_count:
             output.say("no differences")
-        return DIFFERENT if shown else SAME
+        return DIFFERENT if row_count else SAME
     counted = list(old.diff(new).rows())
     differs = [
         row

@@ -38,9 +38,9 @@ def pin(arguments: Pin, output: Output) -> int:
         copies = planned_copies(source, target, arguments.checkpoint_id)
         return not_written(arguments, output, len(source.operators), copies)
     savepoint = open_savepoint(arguments.path, **read_options(arguments))
-    held, copied = hold(savepoint, target, arguments.checkpoint_id)
+    file_count, copied = hold(savepoint, target, arguments.checkpoint_id)
     kind = "hard links" if isinstance(source.location.filesystem, LocalFileSystem) else "copies by the store"
-    output.say(f"{source.path}: {numbered(held, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
+    output.say(f"{source.path}: {numbered(file_count, 'file')} held by {kind}, {numbered(copied, 'file')} copied")
     return written(arguments, arguments.target, output)
 
 
@@ -50,8 +50,8 @@ def relocate(arguments: Relocate, output: Output) -> int:
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
     old, new = arguments.old, arguments.new
-    given, number = absolute(arguments.path), arguments.checkpoint_id
-    relocate_snapshot(source, given, target, old, new, number, dry_run=arguments.dry_run)
+    snapshot_folder, number = absolute(arguments.path), arguments.checkpoint_id
+    relocate_snapshot(source, snapshot_folder, target, old, new, number, dry_run=arguments.dry_run)
     if arguments.dry_run:
         return not_written(arguments, output, len(source.operators))
     return written(arguments, arguments.target, output)

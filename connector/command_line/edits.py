@@ -234,16 +234,16 @@ def rename(arguments: Rename, output: Output) -> int:
 
 def _refuse_ambiguous(pairs: Sequence[tuple[NameTarget, str]]) -> None:
     """Raise UsageError for two new names of one thing, and for a new name of a state that begins with its operator."""
-    seen: set[tuple[str, str | None]] = set()
+    earlier: set[tuple[str, str | None]] = set()
     for one, new in pairs:
         label, thing = one.operator.label, (one.operator.identifier.operator_id.hex, one.state)
-        if thing in seen:
+        if thing in earlier:
             raise UsageError(
                 f"{label if one.state is None else f'{label}.{one.state}'!r} is given two new names",
                 found=new,
                 remedy="name it once; copy-operator makes copies",
             )
-        seen.add(thing)
+        earlier.add(thing)
         if one.state is not None and new.startswith(f"{label}."):
             raise UsageError(
                 "the new name of a state takes no operator",
@@ -313,33 +313,33 @@ def merge(arguments: Merge, output: Output) -> int:
 def split(arguments: Split, output: Output) -> int:
     """Write the operators of a savepoint as several savepoints, each with some of them."""
     base = opened(arguments, arguments.path)
-    wanted: dict[str, list[OperatorPlan]] = {}
-    taken: dict[str, str] = {}
+    operators_by_folder: dict[str, list[OperatorPlan]] = {}
+    folder_of: dict[str, str] = {}
     for words in arguments.to:
         folder, *uids = words
-        if folder in wanted:
+        if folder in operators_by_folder:
             raise UsageError(f"--to names {folder!r} twice")
         if not uids:
             raise UsageError("--to takes a folder and operators", expected="--to FOLDER UID [UID ...]", found=folder)
-        wanted[folder] = [base.plan.operator(uid) for uid in dict.fromkeys(uids)]
-        for operator in wanted[folder]:
-            if operator.label in taken:
-                raise UsageError(f"operator {operator.label!r} goes to {taken[operator.label]!r} and {folder!r}")
-            taken[operator.label] = folder
-    rest = [operator for operator in base.plan.operators if operator.label not in taken]
+        operators_by_folder[folder] = [base.plan.operator(uid) for uid in dict.fromkeys(uids)]
+        for operator in operators_by_folder[folder]:
+            if operator.label in folder_of:
+                raise UsageError(f"operator {operator.label!r} goes to {folder_of[operator.label]!r} and {folder!r}")
+            folder_of[operator.label] = folder
+    rest = [operator for operator in base.plan.operators if operator.label not in folder_of]
     if arguments.rest is not None:
-        if arguments.rest in wanted or not rest:
+        if arguments.rest in operators_by_folder or not rest:
             raise UsageError("--rest takes a folder of its own, for operators that no --to names")
-        wanted[arguments.rest] = rest
+        operators_by_folder[arguments.rest] = rest
     elif rest:
         raise UsageError(
             f"{numbered(len(rest), 'operator')} would be in no savepoint",
             found=", ".join(operator.label for operator in rest),
             remedy="--to names them, --rest FOLDER takes all others; remove leaves operators out",
         )
-    for folder in wanted:
+    for folder in operators_by_folder:
         free_target(arguments, folder)
-    for folder, operators in wanted.items():
+    for folder, operators in operators_by_folder.items():
         here = {operator.identifier for operator in operators}
         part = base
         for operator in base.plan.operators:
@@ -356,8 +356,8 @@ def split(arguments: Split, output: Output) -> int:
 
 def remove_keys(arguments: RemoveKeys, output: Output) -> int:
     """Remove keys from all keyed states and timers of an operator."""
-    given = (arguments.keys, arguments.keys_file, arguments.where)
-    if sum(one is not None for one in given) != 1:
+    ways = (arguments.keys, arguments.keys_file, arguments.where)
+    if sum(one is not None for one in ways) != 1:
         raise UsageError(
             "give --keys, --keys-file or --where: one of them", remedy="pyspark-savepoint remove-keys --help"
         )
@@ -366,8 +366,8 @@ def remove_keys(arguments: RemoveKeys, output: Output) -> int:
     if arguments.table is not None and arguments.where is None:
         raise UsageError("--table is the one whose columns --where names")
     if arguments.where is not None:
-        named: Any = arguments.table
-        table = base.table(named, operator.identifier, **more_options(arguments))
+        table_name: Any = arguments.table
+        table = base.table(table_name, operator.identifier, **more_options(arguments))
         keys: Any = matching(table, arguments.where)
         count = keys.count
         if not count:
@@ -434,16 +434,16 @@ def _keys_to_remove(
     texts = list(dict.fromkeys(texts))
     keys = [key_of_text(text, kind) for text in texts]
     stored = base.table(name, operator.identifier, keys=json.dumps(keys)).select("key")
-    known = len({repr(key) for batch in stored.batches() for key in batch.column("key").to_pylist()})
-    if known == 0:
+    key_count = len({repr(key) for batch in stored.batches() for key in batch.column("key").to_pylist()})
+    if key_count == 0:
         raise StateNotFoundError(
             f"the operator has none of these keys in table {name}: nothing would be removed",
             operator=operator.label,
             found=", ".join(texts[:5]),
         )
-    if known < len(texts):
-        output.remark(f"warning: {known} of {numbered(len(texts), 'key')} found in table {name}")
-    return pa.table({"key": pa.array([from_json(key, kind, "the key") for key in keys], kind)}), known
+    if key_count < len(texts):
+        output.remark(f"warning: {key_count} of {numbered(len(texts), 'key')} found in table {name}")
+    return pa.table({"key": pa.array([from_json(key, kind, "the key") for key in keys], kind)}), key_count
 
 
 def keyed_table(savepoint: LocalSavepoint, operator: OperatorPlan) -> tuple[Table, LocalTable]:
@@ -482,14 +482,14 @@ def _put(arguments: Create | Put, output: Output, base: LocalSavepoint) -> int:
         _refuse_name_of_a_state(base, arguments.uid)
     if operator is None and (getattr(arguments, "upsert", False) or getattr(arguments, "replace", False)):
         base.plan.operator(arguments.uid)  # raises the error that names the nearest operator
-    given = _RowsFile.of(arguments, base, operator)
-    savepoint = given.written(base, is_new=operator is None)
+    rows_file = _RowsFile.of(arguments, base, operator)
+    savepoint = rows_file.written(base, is_new=operator is None)
     if operator is not None:
-        given = replace(given, counts=given.counted(base, operator))
-        given.expect_consent()
+        rows_file = replace(rows_file, counts=rows_file.counted(base, operator))
+        rows_file.expect_consent()
     if arguments.dry_run:
-        given.rows.check()
-    return finished(arguments, arguments.target, output, savepoint, given.changes(savepoint))
+        rows_file.rows.check()
+    return finished(arguments, arguments.target, output, savepoint, rows_file.changes(savepoint))
 
 
 def _refuse_name_of_a_state(base: LocalSavepoint, uid: str) -> None:
@@ -528,11 +528,11 @@ class _RowsFile:
             raise UsageError("timers have no state: --option state=SERVICE names their timer service")
         key = () if table in OF_OPERATOR else tuple(_listed(arguments.key)) or ("key",)
         types = dict(type_pair(text) for text in arguments.type)
-        known = {} if operator is None else _existing_types(base, operator, table, key, arguments.state)
+        column_types = {} if operator is None else _existing_types(base, operator, table, key, arguments.state)
         path = Path(arguments.file).expanduser()
         for column, text in types.items():
-            known[column.partition(".")[0]] = arrow_type(column, text, arguments)
-        rows = rows_of_file(path, arguments.format, known)
+            column_types[column.partition(".")[0]] = arrow_type(column, text, arguments)
+        rows = rows_of_file(path, arguments.format, column_types)
         expect_columns(rows, key, "--key", path)
         expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
         expect_columns(rows, [_kind_pair(text)[0] for text in arguments.kind], "--kind", path)
@@ -618,15 +618,15 @@ class _RowsFile:
     def updated(self, savepoint: LocalSavepoint) -> LocalSavepoint:
         """Return the savepoint with the rows laid over its states."""
         uid, names = self.arguments.uid, self.rows.schema.names
-        given = {"--type": self.arguments.type, "--kind": self.arguments.kind, "--ttl": self.arguments.ttl}
-        changing = [name for name, value in given.items() if value]
+        type_options = {"--type": self.arguments.type, "--kind": self.arguments.kind, "--ttl": self.arguments.ttl}
+        changing = [name for name, value in type_options.items() if value]
         if changing:
             raise UsageError(
                 f"{changing[0]} cannot change a state of which other keys keep what they have",
                 remedy="leave it out; --replace writes the whole state, and can change its type",
             )
-        wanted = [self.arguments.state] if self.arguments.state is not None else self.states
-        missing = [name for name in wanted if name not in self.replaced]
+        states = [self.arguments.state] if self.arguments.state is not None else self.states
+        missing = [name for name in states if name not in self.replaced]
         timers = {one.service for one in with_states(savepoint.plan.operator(uid)).of_kind(TIMER_QUEUES)}
         if missing and missing[0] not in timers:
             raise StateNotFoundError(
@@ -637,7 +637,7 @@ class _RowsFile:
         if self.arguments.state is not None:
             options = self.options(names) | ({} if self.table in OF_OPERATOR else {"key": self.key})
             return savepoint.update_state(uid, self.arguments.state, self.rows, **options)
-        return savepoint.update_state(uid, wanted, self.rows, key=self.key, **self.options(names))
+        return savepoint.update_state(uid, states, self.rows, key=self.key, **self.options(names))
 
     @cached_property
     def states(self) -> list[str]:

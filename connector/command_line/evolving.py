@@ -47,18 +47,18 @@ def evolve(arguments: Evolve, output: Output) -> int:
             output.say(f"it is not written like this: {error.facts.get('found', error.message)}")
     if arguments.stable_plan is not None:
         _write_stable(arguments, arguments.stable_plan, evolution)
-    done: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if target is not None and evolved is not None and writes:
-        made = evolved.write(
+        report = evolved.write(
             target,
             flink_version=arguments.flink,
             portable=arguments.portable,
             checkpoint_id=arguments.checkpoint_id,
             storage_options=read_options(arguments).get("storageOptions"),
         ).evolution
-        for line in made.lines():
+        for line in report.lines():
             output.say(line)
-        done = {"counts": made.counts, "states": made.rows()}
+        result = {"counts": report.counts, "states": report.rows()}
     output.record(
         {
             "verdict": evolution.verdict.value,
@@ -66,10 +66,10 @@ def evolve(arguments: Evolve, output: Output) -> int:
             "warnings": list(evolution.warnings),
             "to_give": sorted({field.backfill for field in evolution.needed if field.backfill}),
             "rows": evolution.to_rows(),
-            **done,
+            **result,
         }
     )
-    if target is not None and done:
+    if target is not None and result:
         written(arguments, target, output)
     elif target is not None:
         output.say(f"nothing was written to {target}")
@@ -88,10 +88,10 @@ def catch_up(arguments: CatchUp, output: Output) -> int:
     )
     kinds = kinds_of(table.schema, parsed=output.as_json)
     rows = (row_to_json(row, kinds) for row in table.rows())
-    shown = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
-    if not shown:
+    row_count = output.table(table.schema.names, rows, True, arguments.limit, "--limit 0 shows all", lines=1)
+    if not row_count:
         output.say("no changes")
-    return int(bool(shown))
+    return int(bool(row_count))
 
 
 def _evolved(arguments: Evolve, target: str) -> LocalSavepoint:

@@ -172,8 +172,8 @@ def _run(words: list[str], output: Output) -> int:
         if getattr(arguments, "as_of", None) is not None:
             from pyspark_savepoint.command_line.reading import at_version
 
-            chosen: Any = arguments  # of a command with this option
-            return at_version(chosen.as_of, chosen, output, run)
+            command_arguments: Any = arguments  # of a command with this option
+            return at_version(command_arguments.as_of, command_arguments, output, run)
         try:
             return run(arguments, output)
         except SnapshotNotFoundError:
@@ -191,9 +191,9 @@ def _look_ahead(arguments: Namespace) -> None:
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.formats.snapshot.write_folder import look_ahead
 
-        chosen: Any = arguments  # of a command with a target
+        command_arguments: Any = arguments  # of a command with a target
         with suppress(SavepointError):
-            look_ahead(located(chosen, target))
+            look_ahead(located(command_arguments, target))
 
 
 def _expect_the_path_first(arguments: Namespace) -> None:
@@ -214,10 +214,10 @@ def _showing(arguments: Namespace) -> AbstractContextManager[None]:
     from pyspark_savepoint.text.progress import Mode, showing
 
     endless = getattr(arguments, "follow", False) or getattr(arguments, "sql", None)
-    told, quiet = getattr(arguments, "progress", False), getattr(arguments, "quiet", False)
+    progress, quiet = getattr(arguments, "progress", False), getattr(arguments, "quiet", False)
     as_json = getattr(arguments, "json", False)
-    nowhere = quiet or endless or (as_json and not told)
-    return showing(arguments.command, Mode.NOWHERE if nowhere else Mode.LINES if told else Mode.TERMINALS)
+    nowhere = quiet or endless or (as_json and not progress)
+    return showing(arguments.command, Mode.NOWHERE if nowhere else Mode.LINES if progress else Mode.TERMINALS)
 
 
 def _remarking(output: Output) -> Callable[..., None]:

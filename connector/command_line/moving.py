@@ -21,7 +21,7 @@ from pyspark_savepoint.text.texts import numbered
 
 def set_offsets(arguments: SetOffsets, output: Output) -> int:
     """Write the savepoint with other offsets."""
-    if sum(bool(given) for given in (arguments.set, arguments.reset, arguments.by is not None)) != 1:
+    if sum(bool(is_present) for is_present in (arguments.set, arguments.reset, arguments.by is not None)) != 1:
         raise UsageError("give --set, --reset or --by: one of them", remedy="pyspark-savepoint set-offsets --help")
     offsets: dict[str, int | str] = {}
     for text in arguments.set:

@@ -171,14 +171,14 @@ class Output:
 
         """
         following = map(self._sentences, rows)
-        shown = islice(following, limit) if limit else following
+        printed_rows = islice(following, limit) if limit else following
         if self.form is Form.TEXT:
-            count = self._text(columns, shown, all_columns, lines)
+            count = self._text(columns, printed_rows, all_columns, lines)
         else:
             if self.form is Form.CSV:
                 self._print(csv_line(columns, self.safe))
             count = 0
-            for row in shown:
+            for row in printed_rows:
                 count += 1
                 if self.as_json:
                     self.record(row)

@@ -86,8 +86,8 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=_formatter,
             allow_abbrev=False,
         )
-        for known in command.all_arguments:
-            one.add_argument(*known.names, **known.settings)
+        for argument in command.all_arguments:
+            one.add_argument(*argument.names, **argument.settings)
     return top
 
 
@@ -143,7 +143,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments, unknown = parser().parse_known_args(words)
     if unknown:
         listed = next((one.all_arguments for one in COMMANDS if one.name == arguments.command), TOP)
-        options = [name for known in listed for name in known.names if name.startswith("--")]
+        options = [name for argument in listed for name in argument.names if name.startswith("--")]
         name = unknown[0].partition("=")[0]
         now = FORMER.get(f"{arguments.command} {name}", FORMER.get(name))
         close = [now] if now in options else _similar(name, options)

@@ -111,7 +111,7 @@ def start_spark() -> SparkSession:
 
 def create_views(spark: SparkSession, arguments: Ls, output: Output) -> list[str]:
     """Create a temporary view for every table of every operator; return their names."""
-    given = to_options(read_options(arguments))
+    option_texts = to_options(read_options(arguments))
     tables: dict[tuple[str, str], dict[str, str]] = {}
     for row in table_of(arguments, output, table="states").rows():
         operator = row["operator_uid"] or row["operator_uid_hash"]
@@ -125,7 +125,7 @@ def create_views(spark: SparkSession, arguments: Ls, output: Output) -> list[str
             tables[operator, row["table"]] = options
     views = {view_name(operator, table, tables): options for (operator, table), options in tables.items()}
     for name, options in views.items():
-        reader = spark.read.format("savepoint").options(**given).options(**options)
+        reader = spark.read.format("savepoint").options(**option_texts).options(**options)
         reader.load(absolute(arguments.path)).createOrReplaceTempView(name)
     return sorted(views)
 

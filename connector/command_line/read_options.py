@@ -13,9 +13,9 @@ OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
 
 def read_options(arguments: Arguments) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give."""
-    given = getattr(arguments, "option", ())
+    texts = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""
-    options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in given)
+    options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in texts)
     for name in options:
         if name.replace("_", "").casefold() in OWN_OPTIONS:
             raise UsageError(

@@ -121,9 +121,9 @@ def ls(arguments: Ls, output: Output) -> int:
     )
     finished = [operator for operator in snapshot.operators if finished_subtasks(operator)]
     if finished:
-        named = ", ".join(operator.label for operator in finished[:5]) + ", ..." * (len(finished) > 5)
+        labels = ", ".join(operator.label for operator in finished[:5]) + ", ..." * (len(finished) > 5)
         count = sum(len(finished_subtasks(operator)) for operator in finished)
-        output.say(f"{numbered(count, 'subtask')} had finished, of {named}; table metadata has the number of each")
+        output.say(f"{numbered(count, 'subtask')} had finished, of {labels}; table metadata has the number of each")
     output.table(
         ("operator", "table", "state", "kind", "ttl", "key_type", "value_type", "note"),
         (_listed(row, output) for row in table.rows()),
@@ -176,12 +176,14 @@ def _report_absent_keys(
         read = (key for batch in only.batches() for key in batch.column("key").to_pylist())
         missed = absent([*keys.values()], kind, read)
     left = {json.dumps(key) for key in missed}
-    gone = [text for text in texts if json.dumps(keys[text]) in left]
-    if gone:
-        quoted = pa.types.is_string(kind) and any(text[:1] == text[-1:] and text[:1] in "\"'" for text in gone)
-        what = "this key has no row" if len(gone) == 1 else f"these {len(gone)} keys have no row"
-        output.remark(f"{what}: {named(gone)}; keys are of type {kind}{', given without quotes' if quoted else ''}")
-    return FOUND if len(gone) == len(texts) else DONE
+    absent_keys = [text for text in texts if json.dumps(keys[text]) in left]
+    if absent_keys:
+        quoted = pa.types.is_string(kind) and any(text[:1] == text[-1:] and text[:1] in "\"'" for text in absent_keys)
+        what = "this key has no row" if len(absent_keys) == 1 else f"these {len(absent_keys)} keys have no row"
+        output.remark(
+            f"{what}: {named(absent_keys)}; keys are of type {kind}{', given without quotes' if quoted else ''}"
+        )
+    return FOUND if len(absent_keys) == len(texts) else DONE
 
 
 #: Of timers of all operators.
@@ -194,8 +196,8 @@ def _show_keys(arguments: Show, output: Output) -> int:
     """Show where keys have state, in all operators; words are texts, and numbers or composite keys too."""
     from pyspark_savepoint.api.local_savepoint import open_savepoint
 
-    given = {"table": arguments.table, "where": arguments.where, "columns": arguments.columns}
-    others = [name for name, value in given.items() if value is not None]
+    exclusive = {"table": arguments.table, "where": arguments.where, "columns": arguments.columns}
+    others = [name for name, value in exclusive.items() if value is not None]
     if not arguments.keys or others:
         raise UsageError(
             f"--{others[0]} is for one operator" if others else "name the operator, or give --keys",
@@ -213,8 +215,8 @@ def _show_timers(arguments: Show, output: Output) -> int:
     """Show the timers of all operators, as far as they are shown."""
     from pyspark_savepoint.api.local_savepoint import open_savepoint
 
-    given = {"where": arguments.where, "columns": arguments.columns}
-    others = [name for name, value in given.items() if value is not None]
+    exclusive = {"where": arguments.where, "columns": arguments.columns}
+    others = [name for name, value in exclusive.items() if value is not None]
     if others:
         raise UsageError(
             f"--{others[0]} is for the timers of one operator",
@@ -256,10 +258,10 @@ def changes(arguments: Changes, output: Output) -> int:
     if table.description:
         output.remark(table.description)
     rows = following(table, output) if arguments.follow else _rows(table, output)
-    shown = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
-    if not shown:
+    row_count = output.table(table.schema.names, rows, True, limit, "--limit 0 shows all", lines=1)
+    if not row_count:
         output.say("no changes")
-    return FOUND if shown else DONE
+    return FOUND if row_count else DONE
 
 
 def _changes(arguments: Changes, output: Output, start: int | str) -> SnapshotTable:
@@ -418,10 +420,10 @@ def verify(arguments: Verify, output: Output) -> int:
         one_row_per_error(table.to_arrow()).to_pylist(), key=lambda row: ("error", "warning", "ok").index(row["status"])
     )
     counts = {status: sum(row["status"] == status for row in rows) for status in ("error", "warning", "ok")}
-    shown = rows if arguments.all or not output.is_text else [row for row in rows if row["status"] != "ok"]
+    printed_rows = rows if arguments.all or not output.is_text else [row for row in rows if row["status"] != "ok"]
     output.table(
         ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"),
-        (_with_operator_column(row) for row in shown),
+        (_with_operator_column(row) for row in printed_rows),
     )
     output.say(
         f"{numbered(counts['error'], 'error')}, {numbered(counts['warning'], 'warning')}, "

@@ -138,16 +138,16 @@ COLUMNS = ("operator", "verdict", "state", "part", "type", "hashmap", "rocksdb",
 def check_migration_of(arguments: CheckMigration, output: Output) -> int:
     """Show the verdicts about all parts of a snapshot."""
     check = _migration(arguments).verdicts()
-    shown = check.to_arrow().to_pylist()
+    verdicts = check.to_arrow().to_pylist()
     if not arguments.all and output.is_text:
-        shown = [row for row in shown if row["verdict"] != MigrationVerdict.AS_IS]
-    for row in shown:
+        verdicts = [row for row in verdicts if row["verdict"] != MigrationVerdict.AS_IS]
+    for row in verdicts:
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
-    output.table(COLUMNS, shown)
+    output.table(COLUMNS, verdicts)
     for remedy, names in _by_remedy(check).items():
         output.say(f"to do for {_listed(names)}: {remedy}")
-    for needed in check.opening:
-        output.say(needed)
+    for module in check.opening:
+        output.say(module)
     output.say(_summary(check))
     return RESTORES if check.restores else NEEDS_MIGRATION
 
@@ -161,8 +161,8 @@ def migrate(arguments: Migrate, output: Output) -> int:
     for part in check.parts:
         if part.verdict is MigrationVerdict.IS_LOST and not part.ref.is_named(migration.named):
             output.say(f"is lost in {part.label}: {part.reason}")
-    for needed in check.opening:
-        output.say(needed)
+    for module in check.opening:
+        output.say(module)
     if arguments.dry_run:
         return not_written(arguments, output, len(migration.savepoint.plan.operators))
     done = written(arguments, arguments.target, output)

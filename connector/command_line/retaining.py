@@ -23,17 +23,17 @@ DONE = 0
 
 def retained_snapshots(arguments: Retained, output: Output) -> int:
     """Show what each snapshot holds, or the files that none needs."""
-    found = retained_below(absolute(snapshot_path(arguments.path)), to_options(read_options(arguments)))
+    retained = retained_below(absolute(snapshot_path(arguments.path)), to_options(read_options(arguments)))
     if arguments.unneeded:
-        output.table(tuple(UNNEEDED.names), unneeded_rows(found))
+        output.table(tuple(UNNEEDED.names), unneeded_rows(retained))
     else:
-        output.table(tuple(RETAINED_SCHEMA.names), retained_rows(found))
-    if found.unknown:
-        output.remark(uncertainty(found))
-    elif found.unneeded:
-        size = readable_size(sum(one.size for one in found.unneeded))
-        told = "" if arguments.unneeded else "; --unneeded lists them"
-        output.say(f"{numbered(len(found.unneeded), 'file')}, {size}, that no snapshot below the folder needs{told}")
+        output.table(tuple(RETAINED_SCHEMA.names), retained_rows(retained))
+    if retained.unknown:
+        output.remark(uncertainty(retained))
+    elif retained.unneeded:
+        size = readable_size(sum(one.size for one in retained.unneeded))
+        hint = "" if arguments.unneeded else "; --unneeded lists them"
+        output.say(f"{numbered(len(retained.unneeded), 'file')}, {size}, that no snapshot below the folder needs{hint}")
         output.remark("nothing was deleted: a running job, or snapshots elsewhere, may still need these files")
     else:
         output.say("each file is needed by a snapshot below the folder")

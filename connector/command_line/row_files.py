@@ -199,30 +199,30 @@ class TypedTexts(RowsOfFile):
     def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
         self.path = path
         self._count = 0
-        seen: dict[str, Seen] = {}
+        columns: dict[str, Seen] = {}
         values = 0
         for line, row in self.values():
             self._count += 1
             values += len(row)
             for name, value in row.items():
-                if name not in seen:
-                    seen[name] = Seen()
+                if name not in columns:
+                    columns[name] = Seen()
                 if name not in types or types[name] is None:
-                    self._see(seen[name], value, line, name)
+                    self._see(columns[name], value, line, name)
                 elif isinstance(value, list):
-                    seen[name].lists = True
-        if not seen:
+                    columns[name].lists = True
+        if not columns:
             raise OptionError(
                 "the file has no rows", path=str(path), remedy="a state without rows: remove takes it out"
             )
-        if len(seen) * self._count > MOST_CELLS + SPARSEST * values:
+        if len(columns) * self._count > MOST_CELLS + SPARSEST * values:
             raise OptionError(
                 "nearly all values are missing: rows have different columns",
                 path=str(path),
-                found=f"{values:,} values in {self._count:,} rows of {len(seen):,} columns",
+                found=f"{values:,} values in {self._count:,} rows of {len(columns):,} columns",
                 remedy="put rows with the same columns in a file of their own",
             )
-        self.schema = pa.schema([pa.field(name, _typed(types.get(name), one)) for name, one in seen.items()])
+        self.schema = pa.schema([pa.field(name, _typed(types.get(name), one)) for name, one in columns.items()])
 
     @property
     def count(self) -> int:

@@ -135,19 +135,24 @@ def pack_compiled_code(
     with TemporaryDirectory(dir=local_directory()) as folder:
         environment = {name: text for name, text in os.environ.items() if name != code_folders.VARIABLE}
         environment |= {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": folder}
-        told = {"to": str(to), "folder": folder, "path": None if path is None else str(path), "options": options or {}}
+        request = {
+            "to": str(to),
+            "folder": folder,
+            "path": None if path is None else str(path),
+            "options": options or {},
+        }
         script = f"import json, sys; from {__name__} import compile_and_pack; compile_and_pack(**json.load(sys.stdin))"
-        done = subprocess.run(  # noqa: S603  (this Python, and a script of this module)
+        process = subprocess.run(  # noqa: S603  (this Python, and a script of this module)
             [sys.executable, "-P", "-c", script],
-            env=environment, input=json.dumps(told), capture_output=True, text=True, check=False,
+            env=environment, input=json.dumps(request), capture_output=True, text=True, check=False,
         )  # fmt: skip
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+    if process.returncode:
+        last = (process.stderr.strip().splitlines() or ["nothing"])[-1]
         raise SavepointError(
             "compiled code could not be packed",
             found=last.removeprefix(f"{SavepointError.__module__}.SavepointError: "),
         )
-    return int(done.stdout)
+    return int(process.stdout)
 
 
 def compile_and_pack(to: str, folder: str, path: str | None, options: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ def _door_of(command: str | None) -> Callable[[str], str]:
     """Return the words of a command, which depend on its arguments."""
     from pyspark_savepoint.command_line.commands import COMMANDS
 
-    taken = frozenset(
+    option_names = frozenset(
         name for one in COMMANDS if one.name == command for part in one.all_arguments for name in part.names
     )
 
@@ -111,14 +111,14 @@ def _door_of(command: str | None) -> Callable[[str], str]:
         if text.startswith("there is no "):
             return f"there is no {option('', name, value)}"
         name = _camel(name)
-        if name in PLACES and (value is None or name in taken):
+        if name in PLACES and (value is None or name in option_names):
             return PLACES[name] if value is None else f"{PLACES[name]} {value}"
         if name == "readChangeFeed":
             return "pyspark-savepoint changes"
         own = ARGUMENTS.get(name)
-        if own in taken:
+        if own in option_names:
             return own if value is None else f"{own} {_argument_value(name, value)}".rstrip()
-        if "--option" in taken:
+        if "--option" in option_names:
             return f"--option {_quoted(name, value)}"
         if own == "--table":
             return f"pyspark-savepoint show --table {value or '...'}"
@@ -130,7 +130,7 @@ def _door_of(command: str | None) -> Callable[[str], str]:
         flags = [f"--{name.replace('_', '-')}"]
         if value is None or value.startswith("{"):
             flags.append(flags[0].removesuffix("s"))
-        own = next((flag for flag in flags if flag in taken), None)
+        own = next((flag for flag in flags if flag in option_names), None)
         if own is None or value is None:
             return own or text
         if not value.startswith("{"):

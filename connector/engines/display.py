@@ -74,11 +74,13 @@ def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str])
     parts = [f"<div class='savepoint-tree'><style>{STYLE}</style>"]
     parts.append(f"<span class='path'>{_text(path or '(not written yet)', 300)}</span>")
     parts.append(f" <span class='dim'>{_text(_summary(plan))}</span>")
-    shown = plan.operators[:MAX_OPERATORS]
-    for operator in shown:
+    operators = plan.operators[:MAX_OPERATORS]
+    for operator in operators:
         rows = states.get(operator.identifier.operator_id.hex, [])
-        parts += _operator(operator, rows, sizes, largest, is_open=len(shown) <= 8)
-    parts += [f"<div class='dim'>{_text(line)}</div>" for line in _more(len(plan.operators) - len(shown), "operators")]
+        parts += _operator(operator, rows, sizes, largest, is_open=len(operators) <= 8)
+    parts += [
+        f"<div class='dim'>{_text(line)}</div>" for line in _more(len(plan.operators) - len(operators), "operators")
+    ]
     return "".join([*parts, "</div>"])
 
 
@@ -149,8 +151,8 @@ def _operator(
     operator: OperatorPlan, rows: Sequence[Row], sizes: Mapping[tuple[str, ...], int], largest: int, is_open: bool
 ) -> Iterator[str]:
     hashed = operator.identifier.operator_id.hex
-    named = [operator.name] if operator.name and operator.name != operator.label else []
-    facts = _text(" · ".join([*named, *_facts(operator), *([] if rows else ["no state to list"])]))
+    names = [operator.name] if operator.name and operator.name != operator.label else []
+    facts = _text(" · ".join([*names, *_facts(operator), *([] if rows else ["no state to list"])]))
     yield f"<details{' open' if is_open and rows else ''}><summary title='uid hash {hashed}'>"
     bar = _bar(_size_of(operator), largest)
     yield f"<b>{_text(operator.label)}</b> {bar}<span class='dim'>{facts}</span></summary>"

@@ -65,8 +65,8 @@ def _parts(function: Any) -> Mapping[str, Any]:
     if not isinstance(function, FunctionType):
         return getattr(function, "__dict__", {})
     closure = inspect.getclosurevars(function)
-    given = zip(reversed(inspect.getfullargspec(function).args), reversed(function.__defaults__ or ()), strict=False)
-    return {**closure.globals, **closure.nonlocals, **dict(given)}
+    defaults = zip(reversed(inspect.getfullargspec(function).args), reversed(function.__defaults__ or ()), strict=False)
+    return {**closure.globals, **closure.nonlocals, **dict(defaults)}
 
 
 def _culprits(parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,10 +71,10 @@ def run_here(work: Pieces, parallelism: int | None = None) -> dict[int, bytes]:
     count = len(work.pieces)
     progress.parts(count)
     results: dict[int, bytes] = {}
-    wanted = cpus() if parallelism is None else parallelism
+    process_count = cpus() if parallelism is None else parallelism
     began = time.monotonic() - (0 if parallelism is None else SECONDS_IN_ONE_PROCESS)
     for number in range(count):
-        processes = min(wanted, count - number)
+        processes = min(process_count, count - number)
         if processes > 1 and time.monotonic() - began >= SECONDS_IN_ONE_PROCESS:
             return results | _Processes(work, processes).run(range(number, count))
         results[number] = work.run(number)
@@ -132,9 +132,9 @@ class _Processes:
                     _send(process.stdin, message)
                     message = b""
                 _send(process.stdin, str(number).encode())
-                done, result = cloudpickle.loads(_received(process.stdout))
+                is_done, result = cloudpickle.loads(_received(process.stdout))
             except (OSError, EOFError):
-                done, result = (
+                is_done, result = (
                     False,
                     SavepointError(
                         "a process of the work ended before it was done",
@@ -143,7 +143,7 @@ class _Processes:
                     ),
                 )
             with self.lock:
-                if done:
+                if is_done:
                     self.results[number] = result
                 else:
                     self.failures[number] = result
@@ -153,15 +153,15 @@ class _Processes:
 def work_for_another() -> None:
     """Run the pieces that the process which started this one names, until it closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the other, which ends this one
-    given, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what else is printed is no reply
     try:
-        work = cloudpickle.loads(_received(given))
+        work = cloudpickle.loads(_received(requests))
     except EOFError:  # the other was interrupted while it started this one
         return
     while True:
         try:
-            number = int(_received(given))
+            number = int(_received(requests))
         except EOFError:
             return
         try:
@@ -229,10 +229,10 @@ class Migration:
         planned = self._planned()
         self._expect_known(planned)
         staging = to_free_path(path, checkpoint_id)
-        named = self.drop | self.as_is
+        refs = self.drop | self.as_is
         findings = self._scanned(planned, run)
         checked = verdicts_of(planned.wanted, findings)
-        blocked = [part for part in checked.missing if not part.ref.is_named(named)]
+        blocked = [part for part in checked.missing if not part.ref.is_named(refs)]
         if blocked:
             raise _blocked(blocked, self.source)
         if dry_run:

@@ -95,8 +95,8 @@ def _retried(
             with with_requested_uid(options.uid), one_verb():
                 return options, of_one_version(partial(run, options))
         except (StateFileNotFoundError, SnapshotNotFoundError) as error:
-            known = existed or isinstance(error, StateFileNotFoundError)
-            failure = explained(error, options.snapshots, options.chosen_of, there=known)
+            is_gone = existed or isinstance(error, StateFileNotFoundError)
+            failure = explained(error, options.snapshots, options.chosen_of, there=is_gone)
             again = options.chosen_newest or (bool(options.versions) and not planned)
             if not (again and isinstance(failure, SnapshotGoneError)):
                 raise failure from None
@@ -122,8 +122,8 @@ def default_parallelism(state_bytes: int, max_parallelism: int | None, workers: 
     than :data:`MIN_BYTES_PER_PARTITION`.
     """
     by_workers = min(workers, -(-state_bytes // MIN_BYTES_PER_PARTITION))
-    wanted = max(1, by_workers, -(-state_bytes // BYTES_PER_PARTITION))
-    return min(wanted, max_parallelism or UPPER_BOUND_MAX_PARALLELISM)
+    partition_count = max(1, by_workers, -(-state_bytes // BYTES_PER_PARTITION))
+    return min(partition_count, max_parallelism or UPPER_BOUND_MAX_PARALLELISM)
 
 
 def of_one_version(plan: Callable[[], T]) -> T:
@@ -175,8 +175,8 @@ def warning_of_escaped_texts(
 
 def without_keys(warning: str) -> str:
     """Return a warning of :func:`warning_of_escaped_texts` without the keys that it names; any other as it is."""
-    said, mark, _ = warning.partition(KEYS)
-    return f"{said})" if mark else warning
+    sentence, mark, _ = warning.partition(KEYS)
+    return f"{sentence})" if mark else warning
 
 
 def _has(value: Any, sign: str) -> bool:
@@ -196,8 +196,8 @@ def _warning(rows: int, keys: list[str], columns: Iterable[str], form: str, oper
         if form == "replace"
         else "shown as U+10FFFF and its four hex digits, which writes turn back"
     )
-    named = f"{KEYS}{', '.join(keys)}{' ...' if rows > len(keys) else ''}" if keys else ""
+    key_list = f"{KEYS}{', '.join(keys)}{' ...' if rows > len(keys) else ''}" if keys else ""
     return (
         f"{rows} row{'s' if rows > 1 else ''}{where} with half of a surrogate pair, {how} "
-        f"(column{'s' if len(list(columns)) > 1 else ''} {', '.join(map(repr, columns))}{named})"
+        f"(column{'s' if len(list(columns)) > 1 else ''} {', '.join(map(repr, columns))}{key_list})"
     )

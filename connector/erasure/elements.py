@@ -112,12 +112,12 @@ class WithoutElements:
         column = batch.column(self.state)
         if pa.types.is_map(column.type) or pa.types.is_list(column.type):
             return self._of_collections(batch, column)
-        gone = pc.and_(self.mask(batch.select([*self.keys, self.state])), column.is_valid())
+        is_erased = pc.and_(self.mask(batch.select([*self.keys, self.state])), column.is_valid())
         kept = {
-            name: pc.if_else(gone, pa.nulls(len(batch), batch.column(name).type), batch.column(name))
+            name: pc.if_else(is_erased, pa.nulls(len(batch), batch.column(name).type), batch.column(name))
             for name in (self.state, *([self.times] if self.times is not None else []))
         }
-        return _with_columns(batch, kept), len(column) - column.null_count, gone.true_count
+        return _with_columns(batch, kept), len(column) - column.null_count, is_erased.true_count
 
     def _of_collections(self, batch: pa.RecordBatch, column: pa.Array) -> tuple[pa.RecordBatch, int, int]:
         is_map = pa.types.is_map(column.type)
@@ -131,8 +131,8 @@ class WithoutElements:
             if is_map
             else {"list_index": pa.array(within), "list_value": parts[0]}
         )
-        gone = self.mask(pa.record_batch(list(rows.values()), list(rows)))
-        stays = pc.invert(gone)
+        is_erased = self.mask(pa.record_batch(list(rows.values()), list(rows)))
+        stays = pc.invert(is_erased)
         left = np.bincount(parents[stays.to_numpy(zero_copy_only=False)], minlength=len(column))
         ends = pa.array(np.concatenate([[0], np.cumsum(left)]).astype(np.int32))
         empty = (left == 0) & (counts > 0) if self.kind in ("LIST", "MAP") else np.zeros(len(column), bool)
@@ -143,10 +143,10 @@ class WithoutElements:
         kept = {}
         for name in changed:
             kind = batch.column(name).type
-            made = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
+            array_class = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
             elements = [part.filter(stays) for part in flattened(batch.column(name))[1]]
-            kept[name] = made.from_arrays(ends, *elements, type=kind, mask=nulls)
-        return _with_columns(batch, kept), len(parents), gone.true_count
+            kept[name] = array_class.from_arrays(ends, *elements, type=kind, mask=nulls)
+        return _with_columns(batch, kept), len(parents), is_erased.true_count
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:

@@ -221,8 +221,8 @@ class Erasing:
             resolved = self._named(name)
             if resolved is None:
                 continue
-            plan, named = resolved
-            parts = [row["state"] for row in named if row["table"] == IN_FLIGHT and row["state"] != ASYNC_STATE]
+            plan, rows = resolved
+            parts = [row["state"] for row in rows if row["table"] == IN_FLIGHT and row["state"] != ASYNC_STATE]
             if not parts:
                 raise StateNotFoundError(
                     f"record_types names {name!r}, which has no records in flight",
@@ -238,8 +238,8 @@ class Erasing:
 
     def _uid(self, plan: OperatorPlan) -> str | None:
         """Return the uid of an operator, which option ``uids``, arguments or a report may know alone."""
-        known = next((row["operator_uid"] for row in self._rows_of(plan)), None) or plan.identifier.uid
-        return known or self.uids.get(plan.identifier.operator_id.hex)
+        uid = next((row["operator_uid"] for row in self._rows_of(plan)), None) or plan.identifier.uid
+        return uid or self.uids.get(plan.identifier.operator_id.hex)
 
     def _note_uid(self, name: str, plan: OperatorPlan) -> None:
         """Keep the uid by which an argument names an operator."""
@@ -248,8 +248,8 @@ class Erasing:
 
     def known_uids(self) -> dict[str, str]:
         """Return the uids that are known, by their hashes."""
-        known = {plan.identifier.operator_id.hex: self._uid(plan) for plan in self.plan.operators}
-        return {own: uid for own, uid in known.items() if uid}
+        uids = {plan.identifier.operator_id.hex: self._uid(plan) for plan in self.plan.operators}
+        return {own: uid for own, uid in uids.items() if uid}
 
     def _tables(self, plan: OperatorPlan) -> list[str]:
         tables = {row["table"] for row in self._rows_of(plan)}
@@ -262,10 +262,10 @@ class Erasing:
             resolved = self._named(name)
             if resolved is None:
                 continue
-            plan, named = resolved
+            plan, rows = resolved
             argument = f"where={{{name!r}: ...}}"
             own = plan.identifier.operator_id.hex
-            if not named:
+            if not rows:
                 if not self._tables(plan):
                     raise StateNotFoundError(
                         "the operator has no keyed state: name one of its states",
@@ -276,15 +276,15 @@ class Erasing:
                     raise _twice(argument, plan.label)
                 conditions[own] = (condition, argument)
                 continue
-            known = self.elements.setdefault(own, [])
-            for row in named:
+            existing = self.elements.setdefault(own, [])
+            for row in rows:
                 new = Elements(row["state"], row["table"], row["kind"], condition, argument, row["ttl"] or False)
                 both = (SPLITS, SOURCE_COORDINATOR)
                 if any(
-                    not {*one.changes}.isdisjoint(new.changes) and {one.table, new.table} != {*both} for one in known
+                    not {*one.changes}.isdisjoint(new.changes) and {one.table, new.table} != {*both} for one in existing
                 ):
                     raise _twice(argument, plan.label)
-                known.append(new)
+                existing.append(new)
         return conditions
 
     def _named(self, name: str) -> tuple[OperatorPlan, list[Place]] | None:
@@ -302,8 +302,8 @@ class Erasing:
                 continue
             rest = name[dot + 1 :]
             for row in self._rows_of(plan):
-                known = row["state"] == rest and rest != ASYNC_STATE
-                if known and row["table"] in ("keyed_state", "window_state", "operator_state"):
+                is_state = row["state"] == rest and rest != ASYNC_STATE
+                if is_state and row["table"] in ("keyed_state", "window_state", "operator_state"):
                     self._note_uid(name[:dot], plan)
                     return plan, [row]
             nothing: Place = {"state": None, "kind": "", "ttl": False}
@@ -394,13 +394,13 @@ class Erasing:
             own = plan.identifier.operator_id.hex
             for batch in batches_of(self.options, self.path, ("key",), uidHash=own, table=table)[1]:
                 key = batch.column("key")
-                gone = pa.repeat(pa.scalar(True), len(batch))
+                is_erased = pa.repeat(pa.scalar(True), len(batch))
                 for path, values in zip(by, columns, strict=True):
                     leaf = _field(key, path, plan.label)
-                    wanted = [value for value in values if _fits(value, leaf.type)]
-                    keys.fits = max(keys.fits, len(wanted))
-                    gone = pc.and_(gone, pc.is_in(leaf, value_set=pa.array(wanted, leaf.type)))
-                keys.add_rows(batch.filter(gone))
+                    fitting_values = [value for value in values if _fits(value, leaf.type)]
+                    keys.fits = max(keys.fits, len(fitting_values))
+                    is_erased = pc.and_(is_erased, pc.is_in(leaf, value_set=pa.array(fitting_values, leaf.type)))
+                keys.add_rows(batch.filter(is_erased))
 
     def _add_by_condition(self, plan: OperatorPlan, keys: KeysOfOperator, condition: object, argument: str) -> None:
         schema, batches = batches_of(
@@ -418,11 +418,11 @@ class Erasing:
         for table in self._tables(plan):
             assert keys is not None  # of all operators that have tables of keys
             location = {**base, "table": table, "state": None}
-            look, given = partial(self._look_keyed, plan, keys, table), bool(self.elements.get(own))
+            look, has_elements = partial(self._look_keyed, plan, keys, table), bool(self.elements.get(own))
             failed = [
                 states
                 for states in self._readable_together(rows, table)
-                if not reading(self.looked, location, partial(look, states, location, leaves), is_on=given)
+                if not reading(self.looked, location, partial(look, states, location, leaves), is_on=has_elements)
             ]
             if failed:
                 reading(self.looked, location, partial(self._count_keys, keys, own, table))
@@ -443,8 +443,8 @@ class Erasing:
 
     def _record_type(self, own: str, part: str | None) -> dict[str, str]:
         """Return the option with the type of records in flight, if one is given."""
-        given = self.types.get((own, str(part)))
-        return {} if given is None else {"recordTypes": json.dumps({part: given})}
+        flink_type = self.types.get((own, str(part)))
+        return {} if flink_type is None else {"recordTypes": json.dumps({part: flink_type})}
 
     @staticmethod
     def _readable_together(rows: Sequence[Place], table: str) -> list[tuple[str, ...]]:
@@ -482,8 +482,8 @@ class Erasing:
         if edits:
             batches = self._emptied(plan, table, schema, batches)
         if "includeTtl" in texts:
-            shown = [name for name in schema.names if not name.endswith(LAST_ACCESS)]
-            schema, batches = pa.schema([schema.field(name) for name in shown]), (one.select(shown) for one in batches)
+            names = [name for name in schema.names if not name.endswith(LAST_ACCESS)]
+            schema, batches = pa.schema([schema.field(name) for name in names]), (one.select(names) for one in batches)
         look_at_keyed(self.looked, place, schema, batches, keys.mask, leaves)
 
     def _emptied(
@@ -492,10 +492,10 @@ class Erasing:
         """Note the rows of which conditions leave no state: they are missing from the new snapshot."""
         states = [name for name in schema.names if name not in NO_STATE and not name.endswith(LAST_ACCESS)]
         for batch in batches:
-            gone = pa.repeat(pa.scalar(True), len(batch))
+            is_empty = pa.repeat(pa.scalar(True), len(batch))
             for name in states:
-                gone = pc.and_(gone, batch.column(name).is_null())
-            self._add_emptied(plan, table, None, batch.filter(gone))
+                is_empty = pc.and_(is_empty, batch.column(name).is_null())
+            self._add_emptied(plan, table, None, batch.filter(is_empty))
             yield batch
 
     def _add_emptied(self, plan: OperatorPlan, table: str, state: str | None, rows: pa.RecordBatch) -> None:
@@ -508,10 +508,10 @@ class Erasing:
     def unexplained(self, own: str, table: str, state: str | None, keys: Sequence[Any], kind: pa.DataType) -> int:
         """Return how many rows that are missing, by their keys, are neither of the keys nor emptied by conditions."""
         batch = pa.record_batch([pa.array(keys, kind)], [KEY])
-        known = self.keys[own].mask(batch)
+        has_key = self.keys[own].mask(batch)
         emptied = self.emptied.get((own, table, state))
-        known = known if emptied is None else pc.or_(known, emptied.mask(batch))
-        return len(keys) - int(known.true_count)
+        has_key = has_key if emptied is None else pc.or_(has_key, emptied.mask(batch))
+        return len(keys) - int(has_key.true_count)
 
     def _count_keys(self, keys: KeysOfOperator, own: str, table: str) -> None:
         """Count the rows of a table whose states cannot be read."""
@@ -534,11 +534,11 @@ class Erasing:
         without, column = WithoutElements.of(one, schema), one.column(schema)
         counts = self.looked.counts(plan.identifier.operator_id.hex, one.table, f"{ELEMENTS}{one.state}")
         for batch in batches:
-            kept, seen, removed = without.of_batch(batch)
-            counts.seen += seen
+            kept, seen_count, removed = without.of_batch(batch)
+            counts.seen += seen_count
             counts.removed += removed
-            gone = pc.and_(batch.column(column).is_valid(), kept.column(column).is_null())
-            self._add_emptied(plan, one.table, one.state, batch.filter(gone))
+            is_erased = pc.and_(batch.column(column).is_valid(), kept.column(column).is_null())
+            self._add_emptied(plan, one.table, one.state, batch.filter(is_erased))
             yield kept
 
     def _read_rows(self, place: Place, leaves: Leaves, removed: Sequence[Elements] = (), **texts: str) -> None:
@@ -611,10 +611,10 @@ class Erasing:
                     expected=COMMITTER_STATE,
                     remedy="have the job finish its transactions: stop it with a savepoint, and erase from that",
                 )
-            wanted = [
+            removals = [
                 {name: value for name, value in row.items() if name not in NOT_SELECTED} for row in rows[COMMITTABLES]
             ]
-            plan = with_committables_removed(self.engine, plan, wanted, True, self.options.get("connector"))
+            plan = with_committables_removed(self.engine, plan, removals, True, self.options.get("connector"))
         calls = [one for one in elements if one.state == ASYNC_STATE and one.table == IN_FLIGHT]
         places = {(row["subtask"], row["position"]) for one in calls for row in self._selected(plan, one)}
         return with_operator(plan, without_queued(base_of(plan).opened, places)) if places else plan
@@ -756,12 +756,12 @@ class Erasing:
         for owner, keys in self.keys.items():
             why = keys.problem or (OPAQUE_KEYS if keys.opaque and self._tables(keys.plan) else None)
             if why is not None:
-                named = {"operator_uid": self._uid(keys.plan), "operator_uid_hash": owner, "table": "keyed_state"}
+                identity = {"operator_uid": self._uid(keys.plan), "operator_uid_hash": owner, "table": "keyed_state"}
                 hits = self._hits_in_files(owner, "keyed state")
-                yield {**named, "state": "key", "bytes": None, "why": why, "hits": described(hits)}
-        known = {(row.get("operator_uid_hash"), row["table"]) for row in self.states}
+                yield {**identity, "state": "key", "bytes": None, "why": why, "hits": described(hits)}
+        tables = {(row.get("operator_uid_hash"), row["table"]) for row in self.states}
         for one in self.looked.unread:
-            if (one["operator_uid_hash"], one["table"]) not in known:
+            if (one["operator_uid_hash"], one["table"]) not in tables:
                 continue
             if one["table"] in KEYED_TABLES:
                 hits = self._hits_in_files(one["operator_uid_hash"], "keyed state")

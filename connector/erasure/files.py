@@ -100,8 +100,8 @@ class Searched:
 
     def row(self) -> dict[str, Any]:
         """Return the file for a report."""
-        named = sorted(f"{operator} {kind}".strip() for operator, kind in self.of)
-        row: dict[str, Any] = {"name": self.name, "size": self.size, "sha256": self.sha256, "of": named}
+        owners = sorted(f"{operator} {kind}".strip() for operator, kind in self.of)
+        row: dict[str, Any] = {"name": self.name, "size": self.size, "sha256": self.sha256, "of": owners}
         row |= {"hits": described(self.hits)} if self.hits else {}
         return row | ({"problem": self.problem} if self.problem else {})
 
@@ -148,11 +148,11 @@ class _Files:
         yield self._file(metadata, "_metadata", ("", "metadata"))
         for operator in self.snapshot.operators:
             yield from self._inline(operator)
-            named = list(self._named_by(operator))
+            named_files = list(self._named_by(operator))
             with opened_ahead(
-                (_whole(one), WHOLE) for one, _ in named if self._content_id(one, True) not in self.before
+                (_whole(one), WHOLE) for one, _ in named_files if self._content_id(one, True) not in self.before
             ):
-                for location, kind in named:
+                for location, kind in named_files:
                     self._file(location, self._name(location), (operator.operator_id.hex, kind))
             for _, subtask in sorted(operator.subtasks.items()):
                 if subtask.managed_keyed_state is not None:
@@ -270,16 +270,16 @@ class _Files:
 
     def _framed(self, source: ByteSource, starts: list[int], one: Searched) -> None:
         """Search what Snappy frames, from each identifier on."""
-        done, vain = 0, VAIN * source.size
+        position, vain = 0, VAIN * source.size
         for start in starts:
-            if start < done:
+            if start < position:
                 continue
             content = bytearray()
             for end, chunk in _chunks(source, start):
                 if chunk is None:
                     vain -= end
                     break
-                done = end
+                position = end
                 content += chunk
                 if len(content) > WINDOW:
                     self._add(one, content, len(content) - self.search.overlap)

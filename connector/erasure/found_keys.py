@@ -61,7 +61,7 @@ def rows_of_keys(plan: SavepointPlan, options: Mapping[str, str], path: str, val
         keys.add_values(values)
         types[operator.label] = str(mine[0]["key_type"])
         fits = fits or bool(keys.fits)
-        named = {name: mine[0][name] for name in ("operator_uid", "operator_uid_hash", "operator_name")}
+        identity = {name: mine[0][name] for name in ("operator_uid", "operator_uid_hash", "operator_name")}
         for table in dict.fromkeys(row["table"] for row in mine) if keys.fits else ():
             by_type: dict[Any, list[str]] = {}
             for row in mine:
@@ -70,7 +70,9 @@ def rows_of_keys(plan: SavepointPlan, options: Mapping[str, str], path: str, val
             for together in by_type.values():
                 texts = {"uidHash": own, "table": table}
                 texts |= {"state": ",".join(together)} if len(by_type) > 1 else {}
-                yield from ({**named, "table": table, **row} for row in _of_table(keys, options, path, values, texts))
+                yield from (
+                    {**identity, "table": table, **row} for row in _of_table(keys, options, path, values, texts)
+                )
     if not fits:
         raise OptionError(
             "no operator can have any of the keys",
@@ -86,10 +88,10 @@ def _of_table(
 ) -> Iterator[Row]:
     """Yield the states of the keys in a table; a row with a note if it cannot be read."""
     fitted = [fitting(value, kind) for kind in dict.fromkeys((keys.kind, keys.column_type)) for value in values]
-    wanted = json.dumps([to_json(value) for value in fitted if value is not NONE])
+    json_keys = json.dumps([to_json(value) for value in fitted if value is not NONE])
     try:
         try:
-            schema, batches = batches_of(options, path, **texts, **to_options({"keys": wanted}))
+            schema, batches = batches_of(options, path, **texts, **to_options({"keys": json_keys}))
         except SavepointError:  # of a type that can be read and not written: all rows are read
             schema, batches = batches_of(options, path, **texts)
         kinds = kinds_of(schema)

@@ -283,8 +283,8 @@ def _rarest(data: Bytes, start: Longs, length: Longs, width: int) -> tuple[Longs
     _, same, often = np.unique(windows, return_inverse=True, return_counts=True)
     owner = np.repeat(np.arange(len(length)), count)
     order = np.lexsort((often[same], plain[at + width] - plain[at], owner))
-    chosen = order[np.cumsum(count) - count]
-    return within[chosen], windows[chosen]
+    rarest = order[np.cumsum(count) - count]
+    return within[rarest], windows[rarest]
 
 
 class Search:

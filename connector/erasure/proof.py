@@ -136,7 +136,7 @@ def _standing(new: Erasing, accept: Collection[str]) -> Iterator[Row]:
 
 
 def _in_files(content: Row, new: Erasing, accept: Collection[str]) -> Iterator[Row]:
-    known = {
+    earlier = {
         row["name"]: {(h["encoding"], h["bytes"]): h["hits"] for h in row.get("hits", ())}
         for row in content["after"]["files"]
     }
@@ -156,7 +156,7 @@ def _in_files(content: Row, new: Erasing, accept: Collection[str]) -> Iterator[R
             what = f"{before}{numbered(count, 'hit')} of {size} bytes ({name})"
             if certain:
                 yield finding("files", NOTE if allowed else ERROR, what)
-            elif count != known.get(one.name, {}).get((name, size), 0):
+            elif count != earlier.get(one.name, {}).get((name, size), 0):
                 yield finding(
                     "files", NOTE if allowed and not one.is_named else ERROR, f"{what}, other than in the report"
                 )

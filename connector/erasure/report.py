@@ -147,11 +147,11 @@ def _page(report: ErasureReport) -> Iterator[str]:
     yield f"searched below: {cell(below)}" if below else "no folder was searched for them"
     for title in ("before", "after"):
         if content[title]:
-            named = (
+            sections = (
                 {**one, "of": ", ".join(one["of"]), "hits": hits_as_text(one.get("hits", ()))}
                 for one in content[title]["files"]
             )
-            yield from _section(f"Files {title}", ("name", "size", "sha256", "hits"), named)
+            yield from _section(f"Files {title}", ("name", "size", "sha256", "hits"), sections)
 
 
 def _hits(hits: Iterable[Mapping[str, Any]]) -> str:

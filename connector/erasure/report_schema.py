@@ -95,7 +95,7 @@ def misfit(value: Any, kind: Any = REPORT, path: str = "") -> str | None:
     """
     if isinstance(kind, tuple):
         several = [misfit(value, one, path) for one in kind]
-        return None if None in several else next(found for found in several if found is not None)
+        return None if None in several else next(problem for problem in several if problem is not None)
     if isinstance(kind, list):
         if not isinstance(value, list):
             return f"{path} is not a list: {value!r:.80}"

@@ -106,12 +106,14 @@ class SearchedKeys:
                 found=", ".join(self.columns),
                 remedy=f"by={{{operator!r}: 'COLUMN'}} names the column of the operator's keys",
             )
-        wanted = name if name is not None else KEY if KEY in self.columns else next(iter(self.columns))
-        if wanted not in self.columns:
+        column_name = name if name is not None else KEY if KEY in self.columns else next(iter(self.columns))
+        if column_name not in self.columns:
             raise OptionError(
-                f"the keys have no column {wanted!r}", operator=operator, remedy=did_you_mean(wanted, self.columns)
+                f"the keys have no column {column_name!r}",
+                operator=operator,
+                remedy=did_you_mean(column_name, self.columns),
             )
-        return self.columns[wanted]
+        return self.columns[column_name]
 
     def patterns(self) -> Patterns:
         """Return the bytes that the values may have."""
@@ -163,8 +165,8 @@ def _plain(value: object) -> object:
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
     """Return values once, 1 and "1" and True apart; NULL is not a key."""
-    known = {(type(value).__name__, repr(value)): value for value in values if value is not None}
-    return list(known.values())
+    by_type_and_text = {(type(value).__name__, repr(value)): value for value in values if value is not None}
+    return list(by_type_and_text.values())
 
 
 def fitting(value: Any, kind: pa.DataType) -> Any:
@@ -249,8 +251,8 @@ class KeysOfOperator:
             return None
         opaque = bool(plan.key_serializer.opaque_parts())
         kind = pa.binary() if opaque else python_key_type(plan) or plan.key_serializer.arrow_type(PLAIN)
-        shown = kind if opaque or python_key_type(plan) else plan.key_serializer.arrow_type(DecodeOptions())
-        keys = cls(plan, kind, shown, True, pa.array([], pa.binary()))
+        arrow_type = kind if opaque or python_key_type(plan) else plan.key_serializer.arrow_type(DecodeOptions())
+        keys = cls(plan, kind, arrow_type, True, pa.array([], pa.binary()))
         try:
             keys.encoded(pa.record_batch([pa.array([], kind)], [KEY]))
         except UndecodableStateError:

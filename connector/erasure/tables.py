@@ -165,18 +165,18 @@ def look_at_keyed(
     uid, table = place["operator_uid_hash"], place["table"]
     states = [name for name in schema.names if name not in NO_STATE]
     for batch in batches:
-        gone = mask(batch)
+        has_key = mask(batch)
         if table == "timers":
             for tally in pc.value_counts(batch.column("service")).to_pylist():
                 looked.counts(uid, table, tally["values"]).seen += tally["counts"]
-            for tally in pc.value_counts(batch.filter(gone).column("service")).to_pylist():
+            for tally in pc.value_counts(batch.filter(has_key).column("service")).to_pylist():
                 looked.counts(uid, table, tally["values"]).removed += tally["counts"]
         for state in states:
             valid = batch.column(state).is_valid()
             one = looked.counts(uid, table, state)
             one.seen += valid.true_count
-            one.removed += pc.and_(valid, gone).true_count
-        stays = batch.filter(pc.invert(gone)) if gone.true_count else batch
+            one.removed += pc.and_(valid, has_key).true_count
+        stays = batch.filter(pc.invert(has_key)) if has_key.true_count else batch
         looked.search(stays, [name for name in schema.names if name not in ("domain", "service")], place, leaves)
 
 
@@ -193,15 +193,15 @@ def look_at_rows(
     for batch in batches:
         one.seen += len(batch)
         for column in ("reason", "bytes"):  # of connectors, and of records in flight
-            given = batch.column(column).drop_null() if column in schema.names else pa.nulls(0)
-            if len(given):
-                why = given[0].as_py() if column == "reason" else IN_FLIGHT_UNKNOWN
+            values = batch.column(column).drop_null() if column in schema.names else pa.nulls(0)
+            if len(values):
+                why = values[0].as_py() if column == "reason" else IN_FLIGHT_UNKNOWN
                 why = why if len(why) <= LONGEST_REASON else SPLITS_UNKNOWN
                 looked.unknown[place["operator_uid_hash"] or "", place["table"], place["state"] or ""] = why
         if mask is not None:
-            gone = mask(batch)
-            one.removed += gone.true_count
-            batch = batch.filter(pc.invert(gone))
+            has_key = mask(batch)
+            one.removed += has_key.true_count
+            batch = batch.filter(pc.invert(has_key))
         looked.search(batch, [name for name in schema.names if name not in OF_OPERATOR], place, leaves)
 
 

@@ -52,9 +52,9 @@ def _positions(surveys: Surveys) -> dict[tuple[str, str, str], Row]:
 
 def sources_section(to: Section, surveys: Surveys, older: Surveys | None) -> None:
     now = _positions(surveys)
-    known = {split[0] for split in now}
+    sources = {split[0] for split in now}
     others = dict.fromkeys(
-        label_of(row) for row in surveys.states if row["state"] == READERS and label_of(row) not in known
+        label_of(row) for row in surveys.states if row["state"] == READERS and label_of(row) not in sources
     )
     if others:
         to.notes.append(
@@ -66,7 +66,7 @@ def sources_section(to: Section, surveys: Surveys, older: Surveys | None) -> Non
         return
     streams = list(dict.fromkeys(split[1] for split in now if split[1]))
     listed = ", ".join(charts.said(stream, 30) for stream in streams[:3]) + (" ..." if len(streams) > 3 else "")
-    to.short = f"{numbered(len(now), 'split')} of {', '.join(map(named, known))}{listed and f': {code(listed)}'}"
+    to.short = f"{numbered(len(now), 'split')} of {', '.join(map(named, sources))}{listed and f': {code(listed)}'}"
     before = {} if older is None else _positions(older)
     times = [snapshot_time_of(survey.snapshot) / 1e6 for survey in (older, surveys) if survey is not None]
     seconds = times[-1] - times[0]

@@ -73,8 +73,10 @@ class OperatorInSnapshot:
 
     def options(self, table: str, states: Sequence[str] = ()) -> dict[str, str]:
         """Return the options that read a table of the operator, or some states of it."""
-        chosen = {"state": ",".join(states)} if states else {}
-        return inheriting(self.inherited, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **chosen})
+        state_options = {"state": ",".join(states)} if states else {}
+        return inheriting(
+            self.inherited, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **state_options}
+        )
 
     def having(self, table: str, states: Sequence[str]) -> dict[str, str] | None:
         """Return the options that read those of some states that the operator has, or None if it has none of them."""
@@ -170,15 +172,15 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = list(total.values())
     hidden = {row["operator_uid_hash"] for row in rows if row["note"] and row["table"] != "operator_state"}
     with_tables = {row["operator_uid_hash"] for row in rows if row["table"] is not None}
-    shown = [
+    counted = [
         row
         for row in rows
         # Numbers of parts of an operator that cannot be compared as a whole would be misleading.
         if (row["table"] == "operator_state" or row["operator_uid_hash"] not in hidden or row["note"])
         and (row["table"] is not None or row["operator_uid_hash"] not in with_tables)
     ]
-    shown.sort(key=lambda row: [row[name] or "" for name in (*OPERATOR[:2], "table", "state")])
-    yield pa.RecordBatch.from_pylist(shown, OVERVIEW)
+    counted.sort(key=lambda row: [row[name] or "" for name in (*OPERATOR[:2], "table", "state")])
+    yield pa.RecordBatch.from_pylist(counted, OVERVIEW)
 
 
 def changed_rows(old: Face[R, T], new: Face[R, T], uid: str, table: str | None, state: str | None) -> T:
@@ -202,9 +204,9 @@ def _operator(savepoint: Face[R, T], uid: str) -> OperatorInSnapshot:
 def _compared(old: Face[R, T], sides: Sequence[dict[str, str] | None], states: Sequence[str] | None) -> T:
     """Return the table of the differences of two sides, each the options of a read."""
     before, after = (None if side is None else SavepointReadOptions.parse(side).request() for side in sides)
-    held = {name: text for name, text in old.options.items() if name in (OPTION, "memory")}
+    kept_options = {name: text for name, text in old.options.items() if name in (OPTION, "memory")}
     read = replace(
-        SavepointReadOptions.parse({**held, "path": path_of(old)}),
+        SavepointReadOptions.parse({**kept_options, "path": path_of(old)}),
         compared=ComparisonRequest((before, after), None if states is None else tuple(states)),
     )
     with engine_of(old).explaining():

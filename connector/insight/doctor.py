@@ -91,14 +91,14 @@ class Budgets:
     @classmethod
     def parse(cls, budgets: str | Mapping[str, str | float] | None) -> Self:
         """Parse ``size=20GB,skew=4,ttl-age=30d``, or a mapping of these names."""
-        known = {budget.name.replace("_", "-"): budget for budget in fields(cls)}
+        by_name = {budget.name.replace("_", "-"): budget for budget in fields(cls)}
         values: dict[str, float] = {}
         for name, value in _pairs(budgets):
-            if name not in known:
-                raise OptionError(f"there is no budget {name!r}", remedy=did_you_mean(name, known))
-            if known[name].name in values:
+            if name not in by_name:
+                raise OptionError(f"there is no budget {name!r}", remedy=did_you_mean(name, by_name))
+            if by_name[name].name in values:
                 raise OptionError(f"budget {name!r} is given twice", found=repr(budgets))
-            values[known[name].name] = UNITS[known[name].metadata["unit"]](name, value)
+            values[by_name[name].name] = UNITS[by_name[name].metadata["unit"]](name, value)
         return cls(**values)
 
 

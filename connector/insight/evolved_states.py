@@ -96,12 +96,12 @@ class EvolutionReport:
     def counts(self) -> dict[str, int]:
         """How many states were kept, converted, and so on."""
         counter = Counter(row["done"] for row in self.rows() if row["state"] is not None)
-        return {done: counter[done] for done in dict.fromkeys(DONE.values()) if counter[done]}
+        return {outcome: counter[outcome] for outcome in dict.fromkeys(DONE.values()) if counter[outcome]}
 
     @property
     def summary(self) -> str:
         """The counts in a line."""
-        return ", ".join(f"{count} {done}" for done, count in self.counts.items()) or "no state"
+        return ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items()) or "no state"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -153,14 +153,14 @@ class EvolutionReport:
         after = None
         if self.after is not None:
             after = {} if change.new is None else self.after.get(str(change.new.operator_id), {})
-        rows, seen = [], set()
-        for old, new, done, how in _states(change, dict.fromkeys([*before, *(after or ())]), after):
+        rows, names = [], set()
+        for old, new, outcome, how in _states(change, dict.fromkeys([*before, *(after or ())]), after):
             was = before.get(old or "")
             now = None if after is None else after.get(new or "")
-            if (old in seen or new in seen) or (was is None and now is None and after is not None):
+            if (old in names or new in names) or (was is None and now is None and after is not None):
                 continue  # no row has come for it
-            seen |= {name for name in (old, new) if name is not None}
-            rows.append(_row(change, new or old, done, (was, now), how))
+            names |= {name for name in (old, new) if name is not None}
+            rows.append(_row(change, new or old, outcome, (was, now), how))
         merged = (MERGED,) if change.merges else ()
         reasons = (*change.reasons, *change.candidates, *merged)
         if not rows:
@@ -177,17 +177,17 @@ def _states(
     """
     moves = "converted" if change.key or change.narrows else "kept"
     for state in change.states:
-        done = "dropped" if state.new is None else _done(state.verdict, change)
-        done = moves if done == "kept" else done
-        yield state.old_name, state.new_name, done, _how(state)
+        outcome = "dropped" if state.new is None else _done(state.verdict, change)
+        outcome = moves if outcome == "kept" else outcome
+        yield state.old_name, state.new_name, outcome, _how(state)
     for name in names:
         stays = change.new is not None and (after is None or name in after)
         is_timer = name.startswith(TIMER_PREFIX)
         own = (one for one in change.timers if is_timer and service_of(name)[1] == one.service)
         timers = next(own, TimersChange("", "as is" if stays else "dropped"))
-        done = DONE_WITH_TIMERS[timers.action]
-        done = moves if is_timer and done == "kept" else done
-        yield name, name if stays else None, done if stays else "dropped", (timers.reason,)
+        outcome = DONE_WITH_TIMERS[timers.action]
+        outcome = moves if is_timer and outcome == "kept" else outcome
+        yield name, name if stays else None, outcome if stays else "dropped", (timers.reason,)
 
 
 def _done(verdict: Verdict, change: OperatorChange) -> str:

@@ -171,8 +171,8 @@ def _numbers_of(size: StateSize) -> Iterator[tuple[str, float]]:
 
 def new_bytes(snapshot: Snapshot, before: Snapshot | None) -> int:
     """Return the bytes of the state of a snapshot without those of the files that the one before it has too."""
-    known = set() if before is None else {handle for one in before.operators for handle in streams_of(one)}
-    shared = sum(handle.state_size for one in snapshot.operators for handle in streams_of(one) if handle in known)
+    old_handles = set() if before is None else {handle for one in before.operators for handle in streams_of(one)}
+    shared = sum(handle.state_size for one in snapshot.operators for handle in streams_of(one) if handle in old_handles)
     return sum(one.state_size for one in snapshot.operators) - shared
 
 

@@ -192,15 +192,15 @@ class Plots:
         """
         timers = {queue: times for queue, times in self._surveys.timers.items() if uid in (None, queue[0])}
         if not timers:
-            known = [operator for operator, _ in self._surveys.timers]
+            operators = [operator for operator, _ in self._surveys.timers]
             raise OperatorNotFoundError(
-                "no operator of this name has timers", operator=uid, remedy=did_you_mean(uid or "", known)
+                "no operator of this name has timers", operator=uid, remedy=did_you_mean(uid or "", operators)
             )
         figure, (axes,) = _figure(1, 3)
         now = snapshot_time_of(self._surveys.snapshot) / 1000
         first, last = min(one.first for one in timers.values()), max(one.last for one in timers.values())
         edges = [*histogram_edges(first, last, MOST_TIMES), last + 1]
-        start, unit, said = _time_axis(first, last, now)
+        start, unit, axis_label = _time_axis(first, last, now)
         times_of_edges = np.array([edge - start for edge in edges]) / UNITS[unit]
         below = np.zeros(len(edges) - 1)
         for (operator, domain), times in timers.items():
@@ -212,7 +212,7 @@ class Plots:
         if first <= now <= last:
             axes.axvline((now - start) / UNITS[unit], color=_ink(axes), linestyle="--", linewidth=1)
         axes.ticklabel_format(axis="x", style="plain", useOffset=False)
-        axes.set_xlabel(said)
+        axes.set_xlabel(axis_label)
         axes.set_ylabel("timers")
         axes.set_title("Timers by time")
         for text in axes.legend(fontsize=8).get_texts():
@@ -260,9 +260,9 @@ class Plots:
         """
         left_out = self._surveys.unread_operators.union(others)
         if left_out:
-            said = omission_note(self._surveys, left_out)
-            figure.supxlabel(said, fontsize=8, color="#b3261e", parse_math=False, wrap=True)
-            warnings.warn(f"the figure leaves out what cannot be read: {said}", SavepointWarning, stacklevel=3)
+            note = omission_note(self._surveys, left_out)
+            figure.supxlabel(note, fontsize=8, color="#b3261e", parse_math=False, wrap=True)
+            warnings.warn(f"the figure leaves out what cannot be read: {note}", SavepointWarning, stacklevel=3)
         return figure
 
 

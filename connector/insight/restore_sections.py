@@ -74,10 +74,10 @@ def migration_section(to: Section, surveys: Surveys, flink: str) -> None:
         return
     outcomes = Counter(_outcome({str(row[6]), str(row[7])}) for row in rows)
     total = numbered(len(rows), "part")
-    said = [f"{verb} {outcomes[kind]} of {total}" for kind, verb in OUTCOMES.items() if outcomes[kind]]
+    outcome_texts = [f"{verb} {outcomes[kind]} of {total}" for kind, verb in OUTCOMES.items() if outcomes[kind]]
     to.short = (
-        f"without a migration Flink {flink} {' and '.join(said)}"
-        if said
+        f"without a migration Flink {flink} {' and '.join(outcome_texts)}"
+        if outcome_texts
         else f"Flink {flink} restores all as it is in a job with the same uids and types, which {code('--job')} checks"
     )
     verdicts = ", ".join(f"{number} {WORDS.get(verdict, verdict)}" for verdict, number in counts.items())

@@ -160,10 +160,10 @@ class KeyedRecordInput:
         if self.hash_code is not None:
             return self.hashed(max_parallelism).distributed(max_parallelism)
         descriptor, _ = self.descriptor(None)
-        wanted = self.processing.parallelism
+        requested_parallelism = self.processing.parallelism
         if self.processing.presorted:
-            return self.engine.presorted(self.rows, descriptor, max_parallelism, wanted)
-        parallelism = wanted or self.engine.tasks(self.rows, max_parallelism)
+            return self.engine.presorted(self.rows, descriptor, max_parallelism, requested_parallelism)
+        parallelism = requested_parallelism or self.engine.tasks(self.rows, max_parallelism)
         check_parallelism(max_parallelism, parallelism)
         return self.engine.by_key(self.rows, descriptor, max_parallelism, parallelism), parallelism
 
@@ -222,8 +222,8 @@ class KeyedRows:
 
     def __repr__(self) -> str:
         """Return one line: what makes the state."""
-        made = "windows" if isinstance(self.function, WindowSpec) else type_name(self.function)
-        return f"<keyed state that {made} will make, for with_operator>"
+        function_name = "windows" if isinstance(self.function, WindowSpec) else type_name(self.function)
+        return f"<keyed state that {function_name} will make, for with_operator>"
 
     @property
     def engine(self) -> Engine:

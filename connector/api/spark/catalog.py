@@ -229,25 +229,25 @@ def _end(end: Any) -> int | str | datetime:
 def constants(name: str, arguments: Mapping[str, AnalyzeArgument | None]) -> dict[str, Any]:
     """Return the values of the given arguments. Raise OptionError unless each is a constant."""
     values = {}
-    for argument, given in arguments.items():
-        if given is None:
+    for argument, expression in arguments.items():
+        if expression is None:
             continue
-        if given.isTable or not given.isConstantExpression:
+        if expression.isTable or not expression.isConstantExpression:
             raise OptionError(
                 f"argument {argument!r} of {name}() is not constant: it decides which columns there are",
                 remedy="give a text or a number; for another path in each row use the data source",
             )
-        if given.value is not None:
-            values[argument] = given.value
+        if expression.value is not None:
+            values[argument] = expression.value
     return values
 
 
 def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: Mapping[str, Any]) -> Analyzed:
     """Open the table of a call, without reading its state."""
     with in_words_of_sql():
-        given = constants(name, arguments)
-        _expect(name, given, "path", "a text, such as '/savepoints/savepoint-2f1a3c'")
-        texts = to_options({**given, **feed})
+        values = constants(name, arguments)
+        _expect(name, values, "path", "a text, such as '/savepoints/savepoint-2f1a3c'")
+        texts = to_options({**values, **feed})
         table = SnapshotTable.of(SavepointReadOptions.parse(texts))
         _refuse_large(name, table, texts)
         schema = spark_schema(table.schema)
@@ -342,9 +342,9 @@ def create_tables(
     _expect_prefix(prefix)
     texts, path = to_options(options), located(spark, folder)
     paths = [one.path for one in readable_snapshots(reached(path, texts))][-(last or 0) :]
-    names, made = Names(), list[str]()
+    names, statements = Names(), list[str]()
     below = f" in {path}"
-    wanted = []
+    catalogs = []
     for location, at in [*((one, posixpath.basename(one)) for one in paths), (path, LATEST)]:
         follows = at == LATEST
         name = names.take(f"{prefix}_{at}" if prefix else at)
@@ -352,15 +352,15 @@ def create_tables(
             SavepointReadOptions.parse({**texts, "path": paths[-1] if follows else location, "table": "states"})
         )
         mark = f"{MARK}{'the newest snapshot' if follows else location}{below}"
-        held = {**texts, "asOf": LATEST} if follows else texts
-        wanted.append((in_one_namespace(name_tables(states.rows()), name), location, held, mark))
-    _refuse_others(spark, {tables[0].namespace: mark for tables, _, _, mark in wanted}, path)
+        table_options = {**texts, "asOf": LATEST} if follows else texts
+        catalogs.append((in_one_namespace(name_tables(states.rows()), name), location, table_options, mark))
+    _refuse_others(spark, {tables[0].namespace: mark for tables, _, _, mark in catalogs}, path)
     _drop(spark, lambda comment: comment.startswith(MARK) and comment.endswith(below))
-    for tables, location, held, mark in wanted:
-        for _, statement in create_statements(tables, location, held, mark):
+    for tables, location, table_options, mark in catalogs:
+        for _, statement in create_statements(tables, location, table_options, mark):
             spark.sql(statement)
-        made += [table.sql for table in tables]
-    return made
+        statements += [table.sql for table in tables]
+    return statements
 
 
 def drop_tables(spark: SparkSession, folder: str | PathLike[str]) -> list[str]:

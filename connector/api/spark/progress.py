@@ -78,9 +78,9 @@ def moving(what: str, tasks: Tasks, seconds: float) -> str:
     >>> moving("writing", (3, 4), 2)
     'writing ██████████████████       3 of 4 tasks, 2 s'
     """
-    done, known = tasks
-    filled = WIDTH * done // known if known else 0
-    return f"{what} {'█' * filled}{' ' * (WIDTH - filled)} {done} of {_counted(known)}, {seconds:.0f} s"
+    completed, total = tasks
+    filled = WIDTH * completed // total if total else 0
+    return f"{what} {'█' * filled}{' ' * (WIDTH - filled)} {completed} of {_counted(total)}, {seconds:.0f} s"
 
 
 def _counted(tasks: int) -> str:
@@ -105,7 +105,7 @@ def _classic(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
     context: Any = spark.sparkContext
     tracker, group = context.statusTracker(), f"progress-{uuid.uuid4().hex}"
     before = {name: context.getLocalProperty(name) for name in (GROUP, DESCRIPTION)}
-    known: dict[int, Tasks] = {}
+    stages: dict[int, Tasks] = {}
 
     def tasks() -> Tasks:
         jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
@@ -113,8 +113,8 @@ def _classic(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
             info = tracker.getStageInfo(stage)
             # Stages that are skipped never start.
             if info is not None and (info.numActiveTasks or info.numCompletedTasks):
-                known[stage] = (info.numCompletedTasks, info.numTasks)
-        return _sum(known.values())
+                stages[stage] = (info.numCompletedTasks, info.numTasks)
+        return _sum(stages.values())
 
     context.setLocalProperty(GROUP, group)
     try:
@@ -127,25 +127,25 @@ def _classic(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
 @contextmanager
 def _connect(spark: Any) -> Iterator[Callable[[], Tasks]]:
     """Count the tasks that the server reports for each operation."""
-    known: dict[str, Tasks] = {}
+    operations: dict[str, Tasks] = {}
 
     def report(stages: Iterable[Any] | None, operation_id: str | None, **_: Any) -> None:
         tasks = _sum((stage.num_completed_tasks, stage.num_tasks) for stage in stages or ())
         if tasks[1]:
-            known[operation_id or ""] = tasks
+            operations[operation_id or ""] = tasks
 
     spark.registerProgressHandler(report)
     try:
-        yield lambda: _sum(list(known.values()))
+        yield lambda: _sum(list(operations.values()))
     finally:
         spark.removeProgressHandler(report)
 
 
 def _sum(all_tasks: Iterable[Tasks]) -> Tasks:
-    done = known = 0
+    completed = total = 0
     for some_done, some_known in all_tasks:
-        done, known = done + some_done, known + some_known
-    return done, known
+        completed, total = completed + some_done, total + some_known
+    return completed, total
 
 
 # -- output -------------------------------------------------------------------------------------------------

@@ -331,9 +331,11 @@ class StreamingCheckpoint:
             Savepoint.create(spark).sources.with_source("orders-source", query.offsets())
 
         """
-        known = {name: partitions_of(logged) for name, logged in self.sources.items() if logged is not None}
+        partitions_by_source = {
+            name: partitions_of(logged) for name, logged in self.sources.items() if logged is not None
+        }
         if source is None:
-            fitting = [name for name, partitions in known.items() if partitions is not None]
+            fitting = [name for name, partitions in partitions_by_source.items() if partitions is not None]
             if len(fitting) != 1:
                 raise OptionError(
                     "the query has no source with offsets by topic and partition"
@@ -349,7 +351,7 @@ class StreamingCheckpoint:
             raise OptionError(
                 f"the query has no source {source!r}", path=self.path, remedy=did_you_mean(str(source), self.sources)
             )
-        offsets = known.get(str(source))
+        offsets = partitions_by_source.get(str(source))
         if offsets is None:
             raise UnsupportedStateError(
                 "the source has no offsets by topic and partition",
@@ -392,8 +394,8 @@ class StreamingCheckpoint:
 
     def _read(self, operator: StreamingOperator, **options: Any) -> DataFrame:
         """Return state as Spark's own source reads it."""
-        chosen = {"batchId": self.batch_id, "operatorId": operator.number, **options}
-        reader = self.spark.read.format("statestore").options(**chosen)
+        read_options = {"batchId": self.batch_id, "operatorId": operator.number, **options}
+        reader = self.spark.read.format("statestore").options(**read_options)
         with spark_errors(self.path, f"the state of operator {operator} cannot be read by this Spark"):
             frame = reader.load(self.path)
             assert frame.schema.names[0] == KEY  # Connect asks the server only now
@@ -591,20 +593,20 @@ def savepoint_from_streaming(
         )
         rows = rows if where is None else rows.where(where)
         rows = rows.select(*map(quoted, [*keys, WINDOW]), contents.alias(WINDOW_CONTENTS[0]))
-        given: Any = {"states": {WINDOW_CONTENTS[0]: "aggregating"}, **options}
-        sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **given)
+        row_options: Any = {"states": {WINDOW_CONTENTS[0]: "aggregating"}, **options}
+        sp = sp.with_operator(uid).with_window_state(uid, rows, key=keys, **row_options)
         service = WINDOW_TIMERS
     else:
         rows = query.keyed_state(stateful.number, aggregates=aggregates, durations=durations, evolved=evolved)
         rows = rows if where is None else rows.where(where)
-        given = {"ttl": [free_name(name, keys) for name in durations], **options} if durations else {**options}
+        row_options = {"ttl": [free_name(name, keys) for name in durations], **options} if durations else {**options}
         kinds = {free_name(state.name, keys): state.kind for state in stateful.states}
         kinds |= dict.fromkeys(SIDES if stateful.name == JOIN else (), "list")
         values = {name: "value" for name in rows.columns if name not in keys and not name.endswith(LAST_ACCESS)}
-        states = given.pop("states", {})
+        states = row_options.pop("states", {})
         states = json.loads(states) if isinstance(states, str) else states
-        given = {**given, "states": {**values, **kinds, **states}}
-        sp = sp.with_operator(uid, rows, key=keys, **given)
+        row_options = {**row_options, "states": {**values, **kinds, **states}}
+        sp = sp.with_operator(uid, rows, key=keys, **row_options)
         service = USER_TIMERS
     with spark_errors(query.path, f"the state of operator {stateful} cannot be read by this Spark"):
         timed = not timers.isEmpty()
@@ -616,8 +618,8 @@ def savepoint_from_streaming(
         sp = sp.sources.with_source(source, query.offsets(of), connector_version=connector_version)
     given_ttl = set(durations or {})
     # Of several operators the savepoint that gets this one may have the sources already.
-    named = {str(of) for of in sources.values()}
-    unnamed = [one for one in query.sources.items() if into is None and not {one[0], "None"} & named]
+    source_operators = {str(of) for of in sources.values()}
+    unnamed = [one for one in query.sources.items() if into is None and not {one[0], "None"} & source_operators]
     left = [
         f"source {name}: its offsets: name the job's KafkaSource in source_uid=, or let its source start at "
         f"{logged:.200}"

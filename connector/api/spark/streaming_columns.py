@@ -58,8 +58,8 @@ def key_columns(frame: DataFrame, window: str | None = None) -> dict[str, Column
     fields = [name for name in fields_of(frame, KEY) if name != window]
     if not fields:
         return {KEY: F.lit(0).cast("tinyint").alias(KEY)}
-    taken = (*OF_TIMERS, NAMESPACE, *[WINDOW] * (window is not None))
-    names = [f"{KEY}_{name}" if name.casefold() in taken else name for name in fields]
+    reserved = (*OF_TIMERS, NAMESPACE, *[WINDOW] * (window is not None))
+    names = [f"{KEY}_{name}" if name.casefold() in reserved else name for name in fields]
     return {
         name: F.col(f"{KEY}.{quoted(field)}").alias(name) for name, field in zip(_distinct(names), fields, strict=True)
     }
@@ -161,13 +161,13 @@ def accumulator_columns(
                 expected=", ".join(BUFFERS),
                 remedy="without aggregates= the columns are those of the buffers",
             )
-        wanted = BUFFERS[aggregate]
+        buffers = BUFFERS[aggregate]
         if aggregate == "sum" and at < len(kind) and isinstance(kind[at].dataType, DecimalType):
-            wanted = ("sum", "isEmpty")
-        if tuple(kind.names[at : at + len(wanted)]) != wanted:
+            buffers = ("sum", "isEmpty")
+        if tuple(kind.names[at : at + len(buffers)]) != buffers:
             raise _other_buffers(operator, kind, f"{name}: {aggregate}", at)
-        columns.append(_accumulator(buffer, aggregate, at, wanted).alias(free_name(name, keys)))
-        at += len(wanted)
+        columns.append(_accumulator(buffer, aggregate, at, buffers).alias(free_name(name, keys)))
+        at += len(buffers)
     if at != len(kind):
         raise _other_buffers(operator, kind, "no more", at)
     return columns

@@ -196,9 +196,9 @@ def _options_by_table(
         if option is not None and option.name == "state" and fits != [TIMERS]:
             fits = [table for table in fits if table != TIMERS]  # all timers of the operator are part of it
         if option is not None and option.name in ("state", "raw"):
-            wanted = [each.strip() for each in (value.split(",") if isinstance(value, str) else value)]
-            parts = {table: [each for each in wanted if each in own[table]] for table in fits}
-            others = [each for each in wanted if not any(each in part for part in parts.values())]
+            values = [each.strip() for each in (value.split(",") if isinstance(value, str) else value)]
+            parts = {table: [each for each in values if each in own[table]] for table in fits}
+            others = [each for each in values if not any(each in part for part in parts.values())]
             if others and parts:
                 parts[fits[0]] += others
             for table, part in parts.items():

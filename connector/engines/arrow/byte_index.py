@@ -34,9 +34,9 @@ class ByteIndex:
         same = np.asarray(pc.equal(self.values.take(pa.array(places)), keys)) & candidates
         if not same[candidates].all():  # two values of one hash
             others = np.flatnonzero(candidates & ~same)
-            found = pc.index_in(keys.take(pa.array(others)), value_set=self.values)
-            there = np.asarray(found.is_valid())
-            places[others[there]] = np.asarray(found.drop_null())
+            indices = pc.index_in(keys.take(pa.array(others)), value_set=self.values)
+            there = np.asarray(indices.is_valid())
+            places[others[there]] = np.asarray(indices.drop_null())
             same[others] = there
         return pa.array(places, pa.int64(), mask=~same)
 

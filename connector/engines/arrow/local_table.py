@@ -232,10 +232,10 @@ class SnapshotTable(LocalTable):
         """Return one line: the table, its operator and state, its columns and its path."""
         read = self.options
         if read.versions:
-            known = [version.checkpoint_id for version in read.versions if version is not None]
+            ids = [version.checkpoint_id for version in read.versions if version is not None]
             return shown(
                 f"<LocalTable of the changes of {read.uid or read.uid_hash or read.table!r} to checkpoints "
-                f"{known[0 if read.versions[0] is None else 1] if len(known) > 1 else known[0]} to {known[-1]}: "
+                f"{ids[0 if read.versions[0] is None else 1] if len(ids) > 1 else ids[0]} to {ids[-1]}: "
                 f"{columns_of(self.schema)} in {read.path}>"
             )
         operator = read.uid or read.uid_hash or read.operator_name or read.node
@@ -401,12 +401,12 @@ class LocalHistory(LocalTable):
         fields = {CHECKPOINT_ID: pa.field(CHECKPOINT_ID, pa.int64()), SNAPSHOT: pa.field(SNAPSHOT, pa.string())}
         for part in parts:
             for field in part.table.schema:
-                known = fields.setdefault(field.name, field.with_nullable(True))
-                if known.type != field.type:
+                merged_field = fields.setdefault(field.name, field.with_nullable(True))
+                if merged_field.type != field.type:
                     raise UnsupportedStateError(
                         f"column {field.name!r} has another type in older snapshots",
                         path=part.snapshot,
-                        expected=known.type,
+                        expected=merged_field.type,
                         found=field.type,
                         remedy="read fewer snapshots: last=N",
                     )

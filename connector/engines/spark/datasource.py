@@ -122,17 +122,17 @@ class SavepointDataSource(DataSource):
             from pyspark_savepoint.engines.spark.pushed_reader import PushedReader as kind  # noqa: N813
 
         self._accept()
-        given, key = dict(self.options), _key_of(self.options)
+        option_texts, key = dict(self.options), _key_of(self.options)
         if key in schema.names:
             # A view with named columns, which is written and read: its key is the table's.
             from pyspark_savepoint.options.write_options import of_writes_alone
 
             alone = of_writes_alone()
-            given = {name: value for name, value in given.items() if name.casefold() not in alone}
+            option_texts = {name: value for name, value in option_texts.items() if name.casefold() not in alone}
         else:
             key = None
         try:
-            options = self.parsed or SavepointReadOptions.parse(given)
+            options = self.parsed or SavepointReadOptions.parse(option_texts)
             if self.inferred and self.parsed is None and not options.versions:
                 # The columns are those of a stream: there is no snapshot, but a folder of several.
                 Snapshot.find(options.located)

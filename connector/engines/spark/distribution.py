@@ -146,8 +146,8 @@ class Renamed:
 def by_key(df: DataFrame, spec: WriteSpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
     """Distribute rows by a key as :func:`key_by` does."""
     keys = spec.key
-    wanted = parallelism or min(max_parallelism, cores(df))
-    check_parallelism(max_parallelism, wanted)
+    partition_count = parallelism or min(max_parallelism, cores(df))
+    check_parallelism(max_parallelism, partition_count)
     for name in keys:
         if name not in df.columns:
             raise OptionError(f"there is no column {name!r} to use as key", remedy=did_you_mean(name, df.columns))
@@ -157,16 +157,16 @@ def by_key(df: DataFrame, spec: WriteSpec, max_parallelism: int, parallelism: in
         grouped = df.withColumn(KEY_GROUP, F.col(quoted(spec.key_group)).cast("int"))
     else:
         grouped = _hashed(df, _hashing(df, spec, max_parallelism))
-    return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, wanted).drop(KEY_GROUP)
+    return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, partition_count).drop(KEY_GROUP)
 
 
 def by_described_key(
     df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int, parallelism: int | None
 ) -> DataFrame:
     """Distribute rows by their key as :func:`key_by` does, with the type that a descriptor has."""
-    wanted = parallelism or min(max_parallelism, cores(df))
+    partition_count = parallelism or min(max_parallelism, cores(df))
     grouped = with_key_groups(df, descriptor, max_parallelism)
-    return by_key_group(grouped, KEY_GROUP, descriptor.key_columns[0], max_parallelism, wanted).drop(KEY_GROUP)
+    return by_key_group(grouped, KEY_GROUP, descriptor.key_columns[0], max_parallelism, partition_count).drop(KEY_GROUP)
 
 
 def with_key_groups(df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int) -> DataFrame:

@@ -250,21 +250,21 @@ def _words(node: Any) -> str | None:
     if name in _JOINS:
         arguments = _joined(node, name)
     words = [_words(one) for one in arguments]
-    known = [one for one in words if one is not None]
-    if len(known) < len(words):
+    texts = [one for one in words if one is not None]
+    if len(texts) < len(words):
         return None
     if name in _JOINS:
-        return "(" + f" {_JOINS[name]} ".join(known) + ")"
-    if name in _SIGNS and len(known) == 2:
-        return f"({known[0]} {_SIGNS[name]} {known[1]})"
-    if name in ("!", "not") and len(known) == 1:
-        return f"(NOT {known[0]})"
-    if name in _TESTS and len(known) == 1:
-        return f"({known[0]} {_TESTS[name]})"
-    if name == "like" and len(known) == 2:
-        return f"({known[0]} LIKE {known[1]})"
-    if name == "in" and len(known) > 1:
-        return f"({known[0]} IN ({', '.join(known[1:])}))"
+        return "(" + f" {_JOINS[name]} ".join(texts) + ")"
+    if name in _SIGNS and len(texts) == 2:
+        return f"({texts[0]} {_SIGNS[name]} {texts[1]})"
+    if name in ("!", "not") and len(texts) == 1:
+        return f"(NOT {texts[0]})"
+    if name in _TESTS and len(texts) == 1:
+        return f"({texts[0]} {_TESTS[name]})"
+    if name == "like" and len(texts) == 2:
+        return f"({texts[0]} LIKE {texts[1]})"
+    if name == "in" and len(texts) > 1:
+        return f"({texts[0]} IN ({', '.join(texts[1:])}))"
     return None
 
 
@@ -425,9 +425,9 @@ class SparkEngine:
         under = STATE_WINDOW if STATE_WINDOW in rows.schema.names else WINDOW_COLUMN
         pair = F.struct(F.col(WINDOW_COLUMN).alias("f0"), F.col(under).alias("f1"))
         pairs = F.sort_array(F.collect_set(pair))
-        known = rows.frame.where(F.col(WINDOW_COLUMN).isNotNull() & F.col(under).isNotNull())
+        complete_rows = rows.frame.where(F.col(WINDOW_COLUMN).isNotNull() & F.col(under).isNotNull())
         column = F.map_from_entries(pairs) if is_map else pairs
-        return SparkRows(known.groupBy(*map(quoted, keys)).agg(column.alias(name)))
+        return SparkRows(complete_rows.groupBy(*map(quoted, keys)).agg(column.alias(name)))
 
     def located(self, path: str | PathLike[str]) -> str:
         """Return the absolute form of a user's path."""
@@ -439,8 +439,8 @@ class SparkEngine:
 
     def by_key_group(self, rows: SparkRows, column: str, key: str, limit: int, parallelism: int | None) -> SparkRows:
         """Distribute rows by a column of key groups."""
-        wanted = parallelism or min(limit, cores(rows.frame))
-        return SparkRows(by_key_group(rows.frame, column, key, limit, wanted))
+        partition_count = parallelism or min(limit, cores(rows.frame))
+        return SparkRows(by_key_group(rows.frame, column, key, limit, partition_count))
 
     def no_rows(self, schema: pa.Schema, limit: int, parallelism: int) -> SparkRows:
         """Return a table without rows, with a partition for each subtask."""
@@ -559,8 +559,8 @@ class SparkEngine:
     def made(self, rows: SparkRows, task: PartTask, schema: pa.Schema, layout: Distribution | None) -> SparkRows:
         """Return what tasks of ``mapInArrow`` yield."""
         struct = spark_schema(schema)
-        given = struct if layout is None else with_layout(struct, layout)
-        return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), given))
+        column = struct if layout is None else with_layout(struct, layout)
+        return SparkRows(mapped_in_arrow(rows.frame, NumberedPart(task), column))
 
     def yielded(self, rows: SparkRows, task: PartTask, columns: Any) -> DataFrame:
         """Return what tasks yield. NOT NULL in the schema stays."""
@@ -586,16 +586,16 @@ _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 def format_of(spark: SparkSession, options: Mapping[str, str]) -> str:
     """Return the name of the format that reads or writes with some options."""
-    given = texts_in(options)
-    if not given:
+    texts = texts_in(options)
+    if not texts:
         return SavepointDataSource.format_name
-    name = f"savepoint_{hashlib.sha256(','.join(given).encode()).hexdigest()[:16]}"
-    known = _REGISTERED.setdefault(spark, set())
-    if name not in known:
+    name = f"savepoint_{hashlib.sha256(','.join(texts).encode()).hexdigest()[:16]}"
+    registered = _REGISTERED.setdefault(spark, set())
+    if name not in registered:
         spark.dataSource.register(
-            type("GivenDataSource", (SavepointDataSource,), {"format_name": name, "serializers": given})
+            type("GivenDataSource", (SavepointDataSource,), {"format_name": name, "serializers": texts})
         )
-        known.add(name)
+        registered.add(name)
     return name
 
 
@@ -624,18 +624,18 @@ def joined_state_windows(frame: DataFrame, sets: DataFrame, lookup: SessionLooku
     same = F.lit(True)
     for name, part in zip(lookup.keys, parts, strict=True):
         same = same & frame[quoted(name)].eqNullSafe(part)
-    given = STATE_WINDOW in frame.columns
-    if given:
+    has_state_window = STATE_WINDOW in frame.columns
+    if has_state_window:
         frame = frame.withColumnRenamed(STATE_WINDOW, GIVEN)
     joined = frame.join(sessions, same & (frame[WINDOW_COLUMN] == F.col(SESSION)), "left")
     session = F.to_json(F.struct(WINDOW_COLUMN))
-    unknown = F.concat(F.lit(lookup.unknown), session, F.lit(f". {lookup.remedy(given)}"))
-    found = F.coalesce(STATE_WINDOW, F.raise_error(unknown))
-    if given:
+    unknown = F.concat(F.lit(lookup.unknown), session, F.lit(f". {lookup.remedy(has_state_window)}"))
+    state_window = F.coalesce(STATE_WINDOW, F.raise_error(unknown))
+    if has_state_window:
         other = F.concat(F.lit(lookup.other), session, F.lit(" is stored under "), F.to_json(F.struct(STATE_WINDOW)))
         other = F.concat(other, F.lit(", not under "), F.to_json(F.struct(GIVEN)), F.lit(f". {lookup.drop}"))
-        found = F.when(found.eqNullSafe(F.col(GIVEN)), found).otherwise(F.raise_error(other))
-    return joined.withColumn(STATE_WINDOW, found).drop(SESSION_KEY, SESSION, GIVEN)
+        state_window = F.when(state_window.eqNullSafe(F.col(GIVEN)), state_window).otherwise(F.raise_error(other))
+    return joined.withColumn(STATE_WINDOW, state_window).drop(SESSION_KEY, SESSION, GIVEN)
 
 
 def _fields(sessions: DataFrame) -> list[str]:

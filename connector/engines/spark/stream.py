@@ -431,23 +431,23 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         versions = self._versions()
         base = self.instead.get(place.version, place.snapshot)
         later = self.followed.after(base, place.left, versions)
-        chosen = self._held(
+        snapshots = self._held(
             [snapshot for snapshot in later if self.until is None or snapshot.digest in self.until], count
         )
-        if not chosen:
+        if not snapshots:
             # Checkpoints, but older ones alone: the job was started anew.
             older = max(versions, default=0) < place.version and any(job_of(one[0]) for one in versions.values())
             if base is not None and older and self.options.fail_on_data_loss and not self._has(base):
                 self._lost(base, f"checkpoint ids {ranges(list(versions))}")
             return None
-        warn(iter(self.followed.left_out(range(place.version, _number(chosen[-1])))))
+        warn(iter(self.followed.left_out(range(place.version, _number(snapshots[-1])))))
         left = [*place.left]
-        for before, after in zip([base, *chosen], chosen, strict=False):
+        for before, after in zip([base, *snapshots], snapshots, strict=False):
             job = None if before is None else job_of(before)
             if job is not None and job_of(after) not in (None, job):
                 left.append(job)
         begins = () if base == place.snapshot else (base,)
-        return Place(chosen[-1], tuple(chosen[:-1]), place.version, tuple(left), begins)
+        return Place(snapshots[-1], tuple(snapshots[:-1]), place.version, tuple(left), begins)
 
     def _held(self, later: Sequence[SnapshotInfo], count: int | None) -> list[SnapshotInfo]:
         """Return the next snapshots, which are held from now on if there is a folder for that."""
@@ -530,12 +530,13 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
             return []
         for _ in range(PLANNINGS):
             self._versions()
-            chosen = self._chosen(first, last)
-            self.instead[last.version] = chosen[-1]
-            if len(chosen) == 1:
+            chosen_snapshots = self._chosen(first, last)
+            self.instead[last.version] = chosen_snapshots[-1]
+            if len(chosen_snapshots) == 1:
                 return []
             snapshots = [
-                snapshot and replace(snapshot, path=self._place_of(snapshot) or snapshot.path) for snapshot in chosen
+                snapshot and replace(snapshot, path=self._place_of(snapshot) or snapshot.path)
+                for snapshot in chosen_snapshots
             ]
             try:
                 return self._planned(snapshots)
@@ -553,21 +554,21 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
     def _chosen(self, first: Place, last: Place) -> list[SnapshotInfo | None]:
         """Return the snapshots to compare, from that where a micro-batch begins on, without those that are gone."""
         base = last.begins[0] if last.begins else self.instead.get(first.version, first.snapshot)
-        wanted = [snapshot for snapshot in (*last.between, last.snapshot) if snapshot is not None]
-        wanted = [snapshot for snapshot in wanted if base is None or _number(snapshot) > _number(base)]
-        available = [snapshot for snapshot in wanted if self._is_there(snapshot)]
-        missing = [snapshot for snapshot in wanted if snapshot not in available]
+        snapshots = [snapshot for snapshot in (*last.between, last.snapshot) if snapshot is not None]
+        snapshots = [snapshot for snapshot in snapshots if base is None or _number(snapshot) > _number(base)]
+        available = [snapshot for snapshot in snapshots if self._is_there(snapshot)]
+        missing = [snapshot for snapshot in snapshots if snapshot not in available]
         if base is not None and not self._is_there(base):
             missing.insert(0, base)
         if not missing:
-            return [base, *wanted]
-        known = self.followed.after(last.snapshot, (), self.listed)
+            return [base, *snapshots]
+        newer = self.followed.after(last.snapshot, (), self.listed)
         if self.options.fail_on_data_loss:
-            self._lost(missing[0], f"checkpoint ids {ranges([_number(snapshot) for snapshot in (*available, *known)])}")
+            self._lost(missing[0], f"checkpoint ids {ranges([_number(snapshot) for snapshot in (*available, *newer)])}")
         if last.snapshot in missing:
-            available += known[:1]
-        shown = ranges([_number(snapshot) for snapshot in missing])
-        warn(iter([f"checkpoints {shown} below {self.offsets.folder} are gone, and are stepped over"]))
+            available += newer[:1]
+        missing_ids = ranges([_number(snapshot) for snapshot in missing])
+        warn(iter([f"checkpoints {missing_ids} below {self.offsets.folder} are gone, and are stepped over"]))
         if base is None or base not in missing:
             return [base, *available]
         # What has changed since is not known.
@@ -698,11 +699,11 @@ EARLIER = (
 
 def _table(options: SavepointReadOptions) -> str:
     """Return what names the table of a stream, or raise OptionError if nothing does."""
-    named = {
+    identity = {
         "uid": options.uid,
         "uidHash": options.uid_hash,
         "operatorName": options.operator_name,
         "node": options.node,
     }
-    parts = [f"{name} {value}" for name, value in {**named, "table": options.table}.items() if value is not None]
+    parts = [f"{name} {value}" for name, value in {**identity, "table": options.table}.items() if value is not None]
     return ", ".join(parts)
