@@ -127,21 +127,21 @@ def create_statements(
 
     Comments say what the tables are of, by default the snapshot at the path.
     """
-    made = set()
+    written_names = set()
     comment = literal(mark or MARK + path)
     for table in tables:
-        if table.namespace not in made:
-            made.add(table.namespace)
+        if table.namespace not in written_names:
+            written_names.add(table.namespace)
             yield table.namespace, f"CREATE SCHEMA {quoted(table.namespace)} COMMENT {comment}"
         # With option "path", Spark would treat the snapshot as the table's own files: dropping the table must never
         # delete them, and Spark cannot access object stores without a configured Hadoop client.
-        held = {name: text for name, text in options.items() if name not in table.options}
-        given = {"paths": json.dumps([path]), **held, **table.options}
-        if held:
-            given["inherited"] = ",".join(held)
+        inherited_options = {name: text for name, text in options.items() if name not in table.options}
+        table_options = {"paths": json.dumps([path]), **inherited_options, **table.options}
+        if inherited_options:
+            table_options["inherited"] = ",".join(inherited_options)
         source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
-        listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in given.items())
-        again = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in given.items())
+        listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in table_options.items())
+        again = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in table_options.items())
         yield table.namespace, f"CREATE TABLE {source} USING savepoint OPTIONS ({listed}) COMMENT {comment}"
         view = f"CREATE VIEW {table.sql} COMMENT {comment} AS SELECT * FROM {source} WITH ({again})"  # noqa: S608
         yield table.namespace, view

@@ -87,8 +87,8 @@ def states(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
 
 def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
     """Yield the states of some operators."""
-    given = names_of(request.field_names or "{}") or {}
-    plan = CompiledPlan(given) if "nodes" in given else None
+    naming = names_of(request.field_names or "{}") or {}
+    plan = CompiledPlan(naming) if "nodes" in naming else None
     for operator in listed:
         # A job may have a uid of white space, which no option takes.
         by_uid = operator.uid is not None and operator.uid.strip()
@@ -227,12 +227,12 @@ def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:
 
 
 def _timers_on_the_heap(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    seen = set()
+    services = set()
     for source in raw_timer_sources(savepoint, operator):
         for queue in source.queues(request.decode):
-            if (queue.domain, queue.service) in seen:
+            if (queue.domain, queue.service) in services:
                 continue
-            seen.add((queue.domain, queue.service))
+            services.add((queue.domain, queue.service))
             yield {
                 "table": "timers",
                 "state": queue.state_name,
@@ -250,12 +250,12 @@ def _timers_on_the_heap(savepoint: Snapshot, operator: OperatorState, request: T
 
 
 def _operator_states(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    seen = set()
+    state_names = set()
     for source in operator_sources(savepoint, operator):
         for meta in source.header().states:
-            if meta.name in seen:
+            if meta.name in state_names:
                 continue
-            seen.add(meta.name)
+            state_names.add(meta.name)
             key = meta.serializers.get("KEY_SERIALIZER")
             value = meta.value_serializer
             kind = pa.binary() if value.opaque_parts() else value.arrow_type(request.decode)

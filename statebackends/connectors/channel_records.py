@@ -316,12 +316,12 @@ class ChannelReader:
                 note = f"not of type {self.serializer.flink_type}, which the state of the operator has"
         decoded = rows.value is not None
         for element, length in zip(elements, lengths, strict=True):
-            shown = element.kind == WATERMARK or (decoded and element.kind == RECORD)
+            is_row = element.kind == WATERMARK or (decoded and element.kind == RECORD)
             rows.kind.append(element.kind)
             rows.timestamp.append(element.timestamp)
             rows.length.append(length)
-            rows.undecoded.append(None if shown else data[element.start : element.end])
-            rows.note.append(note if element.kind == RECORD and not shown else None)
+            rows.undecoded.append(None if is_row else data[element.start : element.end])
+            rows.note.append(note if element.kind == RECORD and not is_row else None)
 
     def _why_bytes(self) -> str | None:
         if self.serializer is None:
@@ -342,11 +342,11 @@ class ChannelReader:
 
 def expect_parts(types: Mapping[str, str], parts: list[ChannelGroup]) -> None:
     """Raise OptionError if option ``recordTypes`` names a part that does not exist."""
-    known = [part.name for part in parts]
+    part_names = [part.name for part in parts]
     for name in types:
-        if name not in known:
+        if name not in part_names:
             raise OptionError(
                 f"option 'recordTypes' names {name!r}, which has no records in flight",
-                found=", ".join(dict.fromkeys(known)) or "no channel state",
+                found=", ".join(dict.fromkeys(part_names)) or "no channel state",
                 remedy="""name inputs and outputs by number, such as {"input 0": "LONG"}""",
             )

@@ -189,7 +189,7 @@ class SourceState(Source):
                 remedy="table 'offsets' lists the sources that the savepoint has",
             )
         recognition = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
-        known = recognition.kind.name if elements and recognition.kind is not None else connector
+        connector_name = recognition.kind.name if elements and recognition.kind is not None else connector
         if elements and recognition.kind is None:
             raise _unknown(operator, "splits", recognition, connector)
         if coordinator is None:
@@ -199,7 +199,7 @@ class SourceState(Source):
                 operator=operator.label,
                 remedy="sources.start_over removes the splits of the readers too",
             )
-        enumerator = recognise_coordinator(coordinator.data, connector, known)
+        enumerator = recognise_coordinator(coordinator.data, connector, connector_name)
         if enumerator.kind is None:
             raise _unknown(operator, "coordinator", enumerator, connector)
         kind = kinds_of(SPLITS, enumerator.kind.name)[0]

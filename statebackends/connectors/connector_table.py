@@ -186,8 +186,8 @@ def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schem
     if table == COMMITTABLES:
         fields.insert(len(OPERATOR), pa.field(STATE, TEXT))
     behind = [VERSION, *([pa.field(NOTE, TEXT)] if table == COMMITTABLES else [])]
-    known = [kind for kind in kinds if kind is not None]
-    merged = _merged(known) if len(known) == len(set(kinds)) else None
+    connector_kinds = [kind for kind in kinds if kind is not None]
+    merged = _merged(connector_kinds) if len(connector_kinds) == len(set(kinds)) else None
     if merged is not None:
         return pa.schema([*fields, *merged, *behind])
     return pa.schema([*fields, *behind, *ANY_KIND])

@@ -217,10 +217,10 @@ def _serializers(
 
 def _queue(savepoint: Snapshot, request: TableRequest, index: int) -> OperatorTable:
     """Return the elements of an operator's queue as operator state."""
-    wanted = replace(
+    channel_request = replace(
         request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, explicit_options={}
     )
-    return OperatorTable(OpenOperator(savepoint, operators(savepoint, request)[index]), wanted, ASYNC_STATE)
+    return OperatorTable(OpenOperator(savepoint, operators(savepoint, request)[index]), channel_request, ASYNC_STATE)
 
 
 def _value_type(table: OperatorTable) -> pa.DataType:

@@ -78,12 +78,12 @@ def kafka_source(opened: OpenOperator, version: int, not_set: str | None, lose_d
     splits: dict[tuple[str, int], tuple[int, KafkaSplit]] = {}
     for (subtask, _), value in zip(elements, recognition.values, strict=True):
         split = _split(operator, value["topic"], value["partition"], value["offset"], not_set)
-        known = splits.setdefault((split.topic, split.partition), (subtask, split))[1]
-        if known != split:
+        first_split = splits.setdefault((split.topic, split.partition), (subtask, split))[1]
+        if first_split != split:
             raise UnsupportedStateError(
                 "a partition has two offsets, one of which would be read twice or skipped",
                 operator=operator.label,
-                found=f"{split.split_id}: {known.offset} and {split.offset}",
+                found=f"{split.split_id}: {first_split.offset} and {split.offset}",
             )
     enumerator = KafkaEnumerator(
         tuple(KafkaPartition(split.topic, split.partition, True, split) for _, split in splits.values())

@@ -60,15 +60,16 @@ def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Seque
     sources = {source.subtask: source for source in opened.streams}
     subtasks = dict(opened.operator.subtasks)
     for index in sorted(sources.keys() | elements.keys()):
-        wanted = elements.get(index, ())
-        if not wanted and index in sources and all(known.name != state for known in sources[index].states):
+        new_elements = elements.get(index, ())
+        if not new_elements and index in sources and all(known.name != state for known in sources[index].states):
             continue
         stream = _Stream.of(sources[index], state) if index in sources else _Stream.new(state)
-        if stream.elements == list(wanted):
+        if stream.elements == list(new_elements):
             continue
         before = subtasks.get(index, OperatorSubtaskState())
         subtasks[index] = replace(
-            before, managed_operator_state=stream.handle(wanted, f"{state}-{index}", before.managed_operator_state)
+            before,
+            managed_operator_state=stream.handle(new_elements, f"{state}-{index}", before.managed_operator_state),
         )
     parallelism = max([opened.operator.parallelism, *(index + 1 for index in elements)])
     return replace(opened.operator, subtasks=subtasks, parallelism=parallelism)

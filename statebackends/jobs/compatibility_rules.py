@@ -114,7 +114,7 @@ class _Names:
 
     def _by_name(self, name: str, space: str) -> Schema:
         full = name if "." in name or not space else f"{space}.{name}"
-        reference = next((known for known in (full, name) if known in self.types), None)
+        reference = next((type_name for type_name in (full, name) if type_name in self.types), None)
         return {"type": "ref", "name": reference} if reference is not None else {"type": name}
 
     def _named(self, schema: Schema, kind: str, space: str) -> Schema:
@@ -124,10 +124,12 @@ class _Names:
             name = f"{space}.{name}" if space else name
         else:
             space = name.rpartition(".")[0]
-        made = {**_plain(schema, "namespace"), "type": kind, "name": name}
-        self.types[name] = made  # before its fields, which may refer to it
+        normal_form = {**_plain(schema, "namespace"), "type": kind, "name": name}
+        self.types[name] = normal_form  # before its fields, which may refer to it
         if "fields" in schema:
-            made["fields"] = [{**_plain(part), "type": self.normal(part["type"], space)} for part in schema["fields"]]
+            normal_form["fields"] = [
+                {**_plain(part), "type": self.normal(part["type"], space)} for part in schema["fields"]
+            ]
         return {"type": "ref", "name": name}
 
 
@@ -145,20 +147,20 @@ class _Resolver:
 
     def problem(self, reader: Schema, writer: Schema, where: str) -> str | None:
         """Return why the reader cannot read the writer's values, or None."""
-        wanted, written = self.reader.types.get(str(reader.get("name")), reader), writer
+        expected, written = self.reader.types.get(str(reader.get("name")), reader), writer
         written = self.writer.types.get(str(writer.get("name")), writer)
         if written["type"] == "union":
             problems = (self.problem(reader, branch, where) for branch in written["of"])
             return next((problem for problem in problems if problem is not None), None)
-        if wanted["type"] == "union":
-            if any(self.problem(branch, writer, where) is None for branch in wanted["of"]):
+        if expected["type"] == "union":
+            if any(self.problem(branch, writer, where) is None for branch in expected["of"]):
                 return None
             return f"{where}no branch of the union reads {written['type']}"
-        if wanted["type"] != written["type"]:
-            if written["type"] in PROMOTIONS.get(wanted["type"], ()):
+        if expected["type"] != written["type"]:
+            if written["type"] in PROMOTIONS.get(expected["type"], ()):
                 return None
-            return f"{where}{written['type']} versus {wanted['type']}"
-        return self._same_type(wanted, written, where)
+            return f"{where}{written['type']} versus {expected['type']}"
+        return self._same_type(expected, written, where)
 
     def _same_type(self, reader: Schema, written: Schema, where: str) -> str | None:
         kind = reader["type"]
@@ -179,8 +181,8 @@ class _Resolver:
         return self._symbols(reader, written, where) if kind == "enum" else self._fields(reader, written, where)
 
     def _symbols(self, reader: Schema, written: Schema, where: str) -> str | None:
-        gone = [symbol for symbol in written["symbols"] if symbol not in reader["symbols"]]
-        return f"{where}the enum has no {', '.join(gone)} any more" if gone and "default" not in reader else None
+        missing = [symbol for symbol in written["symbols"] if symbol not in reader["symbols"]]
+        return f"{where}the enum has no {', '.join(missing)} any more" if missing and "default" not in reader else None
 
     def _fields(self, reader: Schema, written: Schema, where: str) -> str | None:
         others = {part["name"]: part for part in written["fields"]}
@@ -292,10 +294,10 @@ def _resolve_generic(old: GenericSerializer, new: GenericSerializer, _resolver: 
 def _resolve_enum(old: EnumSerializer, new: EnumSerializer, _resolver: Resolver) -> Resolution:
     if old.enum_class != new.enum_class:
         return incompatible(f"the enum {old.enum_class} versus {new.enum_class}")
-    gone = [name for name in old.constants if name not in new.constants]
-    if gone:
+    missing = [name for name in old.constants if name not in new.constants]
+    if missing:
         return incompatible(
-            f"the enum {old.enum_class} has no constant {', '.join(gone)} any more, so that Flink cannot read "
+            f"the enum {old.enum_class} has no constant {', '.join(missing)} any more, so that Flink cannot read "
             "the snapshot at all: keep constants that were once there"
         )
     if old.constants == new.constants:
@@ -323,9 +325,9 @@ def _resolve_kryo(old: KryoSerializer, new: KryoSerializer, _resolver: Resolver)
     )
     for before, after in pairs:
         here = {name for name, key, _ in after if key is not None}
-        gone = [name for name, key, _ in before if key is None and name not in here]
-        if gone:
-            return incompatible(f"classes that were registered with Kryo could not be loaded: {', '.join(gone)}")
+        missing = [name for name, key, _ in before if key is None and name not in here]
+        if missing:
+            return incompatible(f"classes that were registered with Kryo could not be loaded: {', '.join(missing)}")
     if all(_is_prefix([frame[0] for frame in before], [frame[0] for frame in after]) for before, after in pairs):
         return AS_IS
     return reconfigured("classes are registered with Kryo in another order")

@@ -125,8 +125,10 @@ class KeyedChanges:
         inputs = [side.keyed() for side in sides]
         shared: list[SharedInput] = []
         if inputs[0] is not None and inputs[1] is not None:
-            known = SharedInput.among(inputs[0].sources, inputs[1].sources, least=LEAST_COMMON_COUNTED)
-            shared = [keyed_input for keyed_input in known if meets(keyed_input.after.key_group_range, self.share)]
+            shared_inputs = SharedInput.among(inputs[0].sources, inputs[1].sources, least=LEAST_COMMON_COUNTED)
+            shared = [
+                keyed_input for keyed_input in shared_inputs if meets(keyed_input.after.key_group_range, self.share)
+            ]
         with opened_ahead(read for keyed_input in shared for read in keyed_input.reads()):
             for keyed_input in shared:
                 self._count_shared(keyed_input, inputs, numbers, sums)
@@ -158,10 +160,10 @@ class KeyedChanges:
 
         The entries of the older one are those of the newer one without what was added, and with what was removed.
         """
-        known = [keyed_input for keyed_input in inputs if keyed_input is not None]
+        keyed_inputs = [keyed_input for keyed_input in inputs if keyed_input is not None]
         alone = [
             replace(keyed_input, sources=(one,), raw=())
-            for keyed_input, one in zip(known, (shared.before, shared.after), strict=True)
+            for keyed_input, one in zip(keyed_inputs, (shared.before, shared.after), strict=True)
         ]
         owned = shared.after.key_group_range
         key_groups = range(max(self.share.start, owned.start), min(self.share.stop, owned.end + 1))
@@ -171,7 +173,7 @@ class KeyedChanges:
             merged.append(window)
             yield from ()
 
-        mine, requests = _Sums(), [keyed_input.request for keyed_input in known]
+        mine, requests = _Sums(), [keyed_input.request for keyed_input in keyed_inputs]
         with open_inputs([(OpenInput(alone[1], numbers), key_groups)]) as (newer,):
             for pair in shared.pairs(key_groups, numbers, requests, of_all, counted.append, newer):
                 mine.add(compare(*pair, self.division.modulus, numbers.maps).counts)

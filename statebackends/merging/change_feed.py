@@ -132,11 +132,13 @@ class ChangeFeed:
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return the partitions of all comparisons."""
         per_comparison = -(-(parallelism or 1) // max(1, len(self.comparisons)))
-        needed = [name for name in self.schema.names if name not in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)]
+        value_names = [
+            name for name in self.schema.names if name not in (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+        ]
         return [
             FeedPartition(part, version.number, version.time, self.schema)
             for table, version in self.comparisons
-            for part in _of_columns(table, [CHANGE_TYPE, *needed]).partitions(per_comparison)
+            for part in _of_columns(table, [CHANGE_TYPE, *value_names]).partitions(per_comparison)
         ]
 
 
@@ -210,8 +212,8 @@ def _comparison(
     group_columns = PLACE if request.include_key_group else ()
     columns = same_columns(tables, [name for name in newer.schema.names if name not in group_columns])
     beside = same_columns(tables, [name for name in newer.schema.names if name in group_columns])
-    known = (*FLAT_IDENTITIES, *IDENTITIES) if request.flatten else IDENTITIES
-    identity = next((names for names in known if set(names) <= set(columns.names)), ())
+    identities = (*FLAT_IDENTITIES, *IDENTITIES) if request.flatten else IDENTITIES
+    identity = next((names for names in identities if set(names) <= set(columns.names)), ())
     # Timers have keys, but a key has several.
     identity = () if _are_timers(newer) else identity
     schema = pa.schema([OF_COMMIT.field(CHANGE_TYPE), *columns, *beside])

@@ -179,8 +179,8 @@ def changed_rows(compared: Compared, decoder: EntryDiff, batch_rows: int) -> Ite
     keys = concat([_some(compared.before, compared.before_differs), _some(compared.after, compared.after_differs)])
     if not len(keys):
         return
-    known = KeyNumbers.of(keys)
-    numbers, count = [known.find(chunk) for chunk in (compared.before, compared.after)], known.count
+    key_numbers = KeyNumbers.of(keys)
+    numbers, count = [key_numbers.find(chunk) for chunk in (compared.before, compared.after)], key_numbers.count
     flags = compared.before_differs, compared.after_differs
     sides = []
     for chunk, differs, number in zip((compared.before, compared.after), flags, numbers, strict=True):

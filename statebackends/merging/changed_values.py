@@ -69,12 +69,12 @@ class ChangedValues:
         keyed: bool,
         beside: pa.Schema = NO_COLUMNS,
     ) -> None:
-        known = [table for table in tables if table is not None]
+        both_tables = [table for table in tables if table is not None]
         self.tables, self.shared = _differing(tables) if keyed else (tables, [])
         self.compared, self.form, self.schema, self.request = compared, form, schema, request
         self.beside = beside
-        self.warnings = tuple(dict.fromkeys(warning for table in known for warning in table.warnings))
-        self.state_bytes = sum(table.state_bytes for table in known)
+        self.warnings = tuple(dict.fromkeys(warning for table in both_tables for warning in table.warnings))
+        self.state_bytes = sum(table.state_bytes for table in both_tables)
         self.division: Division | None = None
         if keyed:
             numbers = (None if table is None else table.max_parallelism for table in tables)
@@ -236,12 +236,12 @@ def _of_one_side(differing: Differing) -> Iterator[pa.Table]:
 
 def _counted(differing: Differing) -> Iterator[pa.Table]:
     for change, rows in zip((REMOVED, ADDED), differing, strict=True):
-        known = bytes_of(rows, (VALUE,))
-        numbers = np.asarray(pc.index_in(known, value_set=pc.unique(known)))
+        value_bytes = bytes_of(rows, (VALUE,))
+        numbers = np.asarray(pc.index_in(value_bytes, value_set=pc.unique(value_bytes)))
         _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-        shown = rows.select([VALUE]).take(pa.array(first))
-        shown = shown.append_column(COUNT, pa.array(counts.astype(np.int64)))
-        yield shown.add_column(0, _CHANGE, words([change] * len(shown)))
+        value_rows = rows.select([VALUE]).take(pa.array(first))
+        value_rows = value_rows.append_column(COUNT, pa.array(counts.astype(np.int64)))
+        yield value_rows.add_column(0, _CHANGE, words([change] * len(value_rows)))
 
 
 def _entries(differing: Differing) -> Iterator[pa.Table]:

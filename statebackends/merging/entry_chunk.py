@@ -154,17 +154,17 @@ def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:
     key_at = np.cumsum([0, *(len(chunk.keys) for chunk in chunks[:-1])]).tolist()
     value_at = np.cumsum([0, *(len(chunk.values) for chunk in chunks[:-1])]).tolist()
     rows = np.cumsum([0, *map(len, chunks)]).tolist()
-    known: dict[tuple[int, ...], Any] = {}
+    buffers: dict[tuple[int, ...], Any] = {}
 
     def joined(name: str, shifts: Sequence[int] = ()) -> Any:
         parts = [getattr(chunk, name) for chunk in chunks]
         # Arrays that chunks have twice are joined once.
         same = (*map(id, parts), *shifts)
-        if same not in known:
-            array = known[same] = np.concatenate(parts)
+        if same not in buffers:
+            array = buffers[same] = np.concatenate(parts)
             for row, stop, shift in zip(rows, rows[1:], shifts, strict=False):
                 array[row:stop] += shift
-        return known[same]
+        return buffers[same]
 
     return EntryChunk(
         keys, values, joined("state"), joined("key_group"), joined("key_start", key_at), joined("key_end", key_at),
@@ -219,8 +219,8 @@ class KeyNumbers:
         from pyspark_savepoint.formats.kernels import hashing, keys
 
         out = np.empty(len(chunk), np.int32)
-        known = self.keys, self.start, self.end, self.first
-        keys.find_keys(chunk.keys, *_keys(chunk), *known, self.table, hashing.SECRET, out)
+        own_keys = self.keys, self.start, self.end, self.first
+        keys.find_keys(chunk.keys, *_keys(chunk), *own_keys, self.table, hashing.SECRET, out)
         return out
 
 
@@ -255,8 +255,8 @@ class Division:
         """Return the key groups of an input with some remainders."""
         number = self.max_parallelisms[side] or 0
         key_groups = np.arange(number)
-        wanted = np.isin(key_groups % self.modulus, np.arange(remainders.start, remainders.stop))
-        return set(key_groups[wanted].tolist())
+        is_selected = np.isin(key_groups % self.modulus, np.arange(remainders.start, remainders.stop))
+        return set(key_groups[is_selected].tolist())
 
     def parts(self, sides: Iterable[T | None], remainders: range) -> list[tuple[T, set[int]]]:
         """Return each input that has state, with its key groups that have some remainders."""
@@ -290,18 +290,18 @@ def paired_chunks(
         known = bisect_right(starts, some.stop)
         if known and starts[known - 1] > some.start:
             some = range(some.start, starts[known - 1])
-        held = _in_memory(read, division, some, memory // 2)
-        if held is None and len(some) > 1:
+        in_memory = _in_memory(read, division, some, memory // 2)
+        if in_memory is None and len(some) > 1:
             # Entries take more than their files, and those of the next key groups probably do, too.
             most = len(some) // 2
             continue
         left = range(some.stop, left.stop)
-        if held is None:
+        if in_memory is None:
             yield from _partitioned(read, division.key_groups, some, memory // 2, serial)
             continue
-        if sum(chunk.nbytes for chunk in held) < memory // 8:
+        if sum(chunk.nbytes for chunk in in_memory) < memory // 8:
             most = max(most, 2 * len(some))
-        yield held
+        yield in_memory
 
 
 def together(remainders: range, sizes: Longs, limit: int) -> Iterator[range]:

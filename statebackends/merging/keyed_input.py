@@ -98,9 +98,9 @@ class KeyedInput:
                 placed = Extents.placed(source.offsets, 0)
                 sizes[source.key_group_range.start : source.key_group_range.end + 1] = 0
                 if len(placed):  # the size of the file is not known
-                    known = placed.end[:-1] - placed.start[:-1]
-                    sizes[placed.key_group[:-1]] = known
-                    sizes[placed.key_group[-1]] = known.max(initial=0)
+                    lengths = placed.end[:-1] - placed.start[:-1]
+                    sizes[placed.key_group[:-1]] = lengths
+                    sizes[placed.key_group[-1]] = lengths.max(initial=0)
         return sizes
 
 

@@ -89,8 +89,8 @@ def _elements(array: pa.Array, valid: Flags) -> pa.Array:
 
 def _sized(valid: Flags, sizes: Longs, parts: pa.Array) -> pa.Array:
     """Return flags, sizes and bytes of some values, joined."""
-    shown = np.where(valid, sizes, 0).astype(np.int64).view(np.uint8).reshape(len(valid), 8)
-    return _joined([_fixed(np.concatenate([_flags(valid), shown], axis=1)), parts])
+    length_bytes = np.where(valid, sizes, 0).astype(np.int64).view(np.uint8).reshape(len(valid), 8)
+    return _joined([_fixed(np.concatenate([_flags(valid), length_bytes], axis=1)), parts])
 
 
 def _flags(valid: Flags) -> Bytes:

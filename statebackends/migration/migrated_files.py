@@ -218,8 +218,8 @@ class MigratedOperator:
                         new = moved.of(chunk)
                         rows = np.flatnonzero((new >= low) & (new <= high))
                         if len(rows):
-                            taken = replace(chunk.take(rows), key_group=new[rows])
-                            chunks.append(self._rewritten(rewriter, EntryChunk.of_batch(taken.entries())))
+                            moved_chunk = replace(chunk.take(rows), key_group=new[rows])
+                            chunks.append(self._rewritten(rewriter, EntryChunk.of_batch(moved_chunk.entries())))
             self._put(writer, concat(chunks))
 
     def _put_group(
@@ -291,19 +291,19 @@ class MigratedOperator:
             program = None if self.is_as_is(plan) else self.plan.element_program(plan)
             for data, count in elements_in(source, header, meta.name):
                 try:
-                    made = program.elements(data, count) if program is not None else [data]
+                    new_elements = program.elements(data, count) if program is not None else [data]
                     if program is None and count > 1:
-                        made = self.plan.element_program(plan).elements(data, count)
+                        new_elements = self.plan.element_program(plan).elements(data, count)
                 except PartError as error:
                     raise _unexpected(error, opened.operator) from error
                 except UnknownSubclassError as error:
                     raise _unknown_subclass(error, opened.operator) from error
                 if meta in broadcasts:
-                    whole = np.frombuffer(made[0], np.uint8)
-                    writer.add_broadcast(meta.name, int.from_bytes(made[0][:4], "big"), whole[4:])
+                    whole = np.frombuffer(new_elements[0], np.uint8)
+                    writer.add_broadcast(meta.name, int.from_bytes(new_elements[0][:4], "big"), whole[4:])
                 else:
-                    offsets = np.cumsum([0, *map(len, made)]).astype(np.int64)
-                    writer.add_list(meta.name, np.frombuffer(b"".join(made), np.uint8), offsets)
+                    offsets = np.cumsum([0, *map(len, new_elements)]).astype(np.int64)
+                    writer.add_list(meta.name, np.frombuffer(b"".join(new_elements), np.uint8), offsets)
         states = tuple(writer.finish().values())
         return OperatorStreamStateHandle(states, RelativeFileStateHandle("", 0))
 

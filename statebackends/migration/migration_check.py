@@ -96,11 +96,11 @@ def _verdicts(
 
 def _of_parts(ref: StateRef, roles: list[tuple[str, Target]], findings: StateFindings) -> Iterator[PartVerdict]:
     types = ", ".join(target.serializer.flink_type for role, target in roles if role != NAMESPACE)
-    known = {(role, part.name) for role, target in roles for part in target.parts}
+    part_names = {(role, part.name) for role, target in roles for part in target.parts}
     of_subclasses = [
         (name, values)
         for (role, name), values in findings.parts.items()
-        if (role, name) not in known and values.types is not None and any(role == each for each, _ in roles)
+        if (role, name) not in part_names and values.types is not None and any(role == each for each, _ in roles)
     ]
     hidden = (
         findings.parts.get(("", "")) if not any(p.has_values for _, target in roles for p in target.parts) else None

@@ -309,15 +309,15 @@ class OperatorMigration:
 
     def plan(self, meta: StateMetaInfoSnapshot, *, keyed: bool) -> StatePlan:
         """Return the plan of a registration."""
-        known = (meta.name, meta.kind, tuple(meta.serializers.items()))
-        if known not in self._plans:
+        plan_key = (meta.name, meta.kind, tuple(meta.serializers.items()))
+        if plan_key not in self._plans:
             ref = self.ref(meta.name, meta.state_type, keyed)
             roles = {
                 role: self._target(serializer, self._known(ref, meta, role))
                 for role, serializer in meta.serializers.items()
             }
-            self._plans[known] = StatePlan(ref, meta, roles)
-        return self._plans[known]
+            self._plans[plan_key] = StatePlan(ref, meta, roles)
+        return self._plans[plan_key]
 
     def _known(self, ref: StateRef, meta: StateMetaInfoSnapshot, role: str) -> TypeSerializer | None:
         if is_timer(meta):
@@ -411,18 +411,18 @@ def expect_types_fit(plans: Iterable[OperatorMigration], knowledge: Knowledge) -
     refs = [plan.ref for operator in plans for plan in operator.plans]
     refs += [operator.key_ref for operator in plans if operator.keyed is not None]
     for name in knowledge.types:
-        named = [ref for ref in refs if ref.is_state(name)]
-        if not named:
+        same_name = [ref for ref in refs if ref.is_state(name)]
+        if not same_name:
             raise _no_state("types", name, refs)
     for operator in plans:
         targets = [(plan.ref, plan.roles.get(VALUE)) for plan in operator.plans if not is_timer(plan.meta)]
         targets += [(operator.key_ref, operator.key)] if operator.keyed is not None else []
         for ref, target in targets:
-            given = knowledge.named(ref)
-            if given is not None and target is not None and not target.parts and operator.change is not None:
+            flink_type = knowledge.named(ref)
+            if flink_type is not None and target is not None and not target.parts and operator.change is not None:
                 raise OptionError(
                     f"types gives a type for {ref.label}, in which nothing depends on it",
-                    found=knowledge.types[given],
+                    found=knowledge.types[flink_type],
                     expected=f"the type is known: {target.serializer.flink_type}",
                 )
     new_job = knowledge.types_from
@@ -437,8 +437,8 @@ def expect_types_fit(plans: Iterable[OperatorMigration], knowledge: Knowledge) -
 
 
 def _no_state(option: str, name: str, refs: Sequence[StateRef]) -> OptionError:
-    known = sorted({ref.label for ref in refs})
+    labels = sorted({ref.label for ref in refs})
     operator, dot, state = name.rpartition(".")
     close = [ref.label for ref in refs if dot and ref.is_of_operator(operator)]
-    remedy = did_you_mean(state if close else name, sorted({label.rpartition(".")[2] for label in close}) or known)
+    remedy = did_you_mean(state if close else name, sorted({label.rpartition(".")[2] for label in close}) or labels)
     return OptionError(f"{option} names no state of the snapshot", found=name, remedy=remedy)

@@ -201,10 +201,10 @@ def _deal_union(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> None:
 
 
 def _deal_broadcast(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> None:
-    held = [{name for _, name in receiver} for receiver in dealt]
+    names_by_receiver = [{name for _, name in receiver} for receiver in dealt]
     for name, parts in parts_by_name.items():
         for index, receiver in enumerate(dealt):
-            if name in held[index]:
+            if name in names_by_receiver[index]:
                 continue  # unchanged parallelism, and this subtask reported its own copy
             part = parts[index % len(parts)]
             receiver[part.subtask_index, name] = part.state
@@ -226,8 +226,8 @@ def _assemble(
 
 def _order_of_puts(names: Iterable[str], capacity: int) -> list[str]:
     """Return names in the order of a ``java.util.HashMap`` filled by ``put``: by bucket, then by insertion."""
-    given = list(names)
-    return [given[number] for number in hash_map_order([string_hash(name) for name in given], capacity)]
+    name_list = list(names)
+    return [name_list[number] for number in hash_map_order([string_hash(name) for name in name_list], capacity)]
 
 
 def _order_of_computes(calls: list[str]) -> list[str]:

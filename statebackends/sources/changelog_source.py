@@ -185,8 +185,8 @@ def _torn(meta: StateMetaInfoSnapshot, origin: Origin) -> UnsupportedStateError:
 
 def of_key_groups(table: pa.Table, key_groups: Sequence[int]) -> list[pa.RecordBatch]:
     """Return the units of some key groups, in order."""
-    chosen: Any = pc.is_in(table.column("key_group"), value_set=pa.array(key_groups, pa.int32()))
-    return [batch for batch in table.filter(chosen).to_batches() if batch.num_rows]
+    is_selected: Any = pc.is_in(table.column("key_group"), value_set=pa.array(key_groups, pa.int32()))
+    return [batch for batch in table.filter(is_selected).to_batches() if batch.num_rows]
 
 
 #: An opened source.
@@ -244,10 +244,10 @@ class ChangelogSource:
         metas += [registration.meta for registration in registrations(self.changes, self.operator)]
         for meta in metas:
             name = name_of(meta)
-            known = states.setdefault(name, meta)
-            if _covers_state(meta, known):
+            existing = states.setdefault(name, meta)
+            if _covers_state(meta, existing):
                 states[name] = meta
-            elif not _covers_state(known, meta):
+            elif not _covers_state(existing, meta):
                 changed.add(name)
         key = self.key or key_of(headers, states.values()) or UNKNOWN_KEY
         return KeyedBackendHeader(False, key, tuple(states.values())), changed
@@ -331,8 +331,10 @@ class ChangelogKeyedStream:
 
         With ``namespaced``, rows are identified by key and namespace.
         """
-        wanted = sorted(group for group in key_groups - self.source.lost if group in self.source.key_group_range)
-        if not wanted:
+        selected_groups = sorted(
+            group for group in key_groups - self.source.lost if group in self.source.key_group_range
+        )
+        if not selected_groups:
             return
         for meta in (self.header.states[state] for state in sorted(selected)):
             if name_of(meta) in self.changed:
@@ -343,7 +345,7 @@ class ChangelogKeyedStream:
                     state=meta.name,
                 )
         try:
-            yield from _Reading(self, selected, namespaced, block_bytes).blocks(wanted)
+            yield from _Reading(self, selected, namespaced, block_bytes).blocks(selected_groups)
         except SavepointError as error:
             raise error.with_facts(operator=self.source.operator) from None
 

@@ -71,9 +71,9 @@ class Scope:
 
     def units(self, unit: int, which: Any = None, flagged: bool = False, **more: tuple[Longs, Longs]) -> Units:
         """Return one unit for each index in ``which`` (default: each change once); indexes may repeat."""
-        chosen = np.arange(len(self.rows)) if which is None else which
-        spans = {part: (start[chosen], end[chosen]) for part, (start, end) in self.spans.items()}
-        return Units(self.rows[chosen], unit, {**spans, **more}, flagged)
+        row_numbers = np.arange(len(self.rows)) if which is None else which
+        spans = {part: (start[row_numbers], end[row_numbers]) for part, (start, end) in self.spans.items()}
+        return Units(self.rows[row_numbers], unit, {**spans, **more}, flagged)
 
 
 def read_counts(at: Cursors, what: str) -> Longs:
@@ -156,12 +156,12 @@ def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaI
             plain.append(entries)
     batches = [assemble(block.buffer, groups, block.key_group)] if groups else []
     rows = np.concatenate(plain) if plain else np.empty(0, np.int64)
-    taken = take_entries(block, rows)
+    entries_of_rows = take_entries(block, rows)
     table_ids = np.full(len(block.states) + 1, -1, np.int32)
     table_ids[list(ids)] = list(ids.values())
     columns = [
         pa.array(table_ids[block.state[rows]]),
-        *taken.columns[1:],
+        *entries_of_rows.columns[1:],
         pa.array(np.full(len(rows), kernels.PUT, np.int8)),
     ]
     batches.append(pa.RecordBatch.from_arrays(columns, schema=UNITS))

@@ -157,11 +157,11 @@ class KeyedSpec:
     def bind(self, header: KeyedBackendHeader, form: str) -> dict[str, tuple[int, StateColumn]]:
         """Return the selected states of a file: id and column by name."""
         united = {meta.name: meta for meta in self.united}
-        wanted = frozenset(self.states)
+        state_names = frozenset(self.states)
         return {
             meta.name: (i, StateColumn(united.get(meta.name, meta), form, self.options, meta.name in self.raw))
             for i, meta in enumerate(header.states)
-            if meta.name in wanted and is_key_value(meta)
+            if meta.name in state_names and is_key_value(meta)
         }
 
 

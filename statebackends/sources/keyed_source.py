@@ -170,10 +170,10 @@ class RocksDBSource:
         cls, savepoint: Snapshot, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
     ) -> RocksDBSource:
         """Build the description from a handle."""
-        known = handle.shared_state + handle.private_state
-        places = [savepoint.resolve(file.handle, operator) for file in known]
+        all_files = handle.shared_state + handle.private_state
+        places = [savepoint.resolve(file.handle, operator) for file in all_files]
         files: dict[str, StateLocation] = {}
-        for file, location in zip(known, places, strict=True):
+        for file, location in zip(all_files, places, strict=True):
             if file.local_path in files:
                 raise CorruptStateError(
                     f"the database lists the file {file.local_path!a} twice",

@@ -230,11 +230,11 @@ class CompiledPlan:
 
     def node(self, operator_id: OperatorID) -> PlanNode | None:
         """Return the node of an operator; None if the plan does not have it."""
-        found = self._uids.get(operator_id)
-        if found is None:
+        existing = self._uids.get(operator_id)
+        if existing is None:
             return None
         with _refusing():
-            return self._node(*found)
+            return self._node(*existing)
 
     def _fields_of(self, number: int) -> tuple[str, ...]:
         """Return the fields that a node emits."""
@@ -248,12 +248,12 @@ class CompiledPlan:
         key: tuple[str, ...] = ()
         if numbers:
             source = self._nodes[numbers[0]]
-            wanted = (
+            key_indices = (
                 source["inputProperties"][0]["requiredDistribution"].get("keys")
                 if "exchange" in str(source["type"])
                 else node.get("grouping")
             )
-            key = unique_names([inputs[0][int(index)] for index in wanted or ()])
+            key = unique_names([inputs[0][int(index)] for index in key_indices or ()])
         rows = _fields(node["localAggInputRowType"]) if "localAggInputRowType" in node else (*inputs, ())[0]
         calls, retracted = _calls(node)
         names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]

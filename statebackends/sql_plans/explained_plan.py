@@ -105,11 +105,11 @@ class ExplainedNode:
                 continue
             function = match[1].lower()
             arguments = DISTINCT.sub("distinct ", match[3]).replace("DISTINCT ", "distinct ")
-            named = f"{function}({arguments}){(match[4] or '').replace(' FILTER ', ' filter ')}"
+            call_text = f"{function}({arguments}){(match[4] or '').replace(' FILTER ', ' filter ')}"
             if function == "distinct":
-                views.append(named)
+                views.append(call_text)
                 continue
-            calls.append((function, named, bool(match[2])))
+            calls.append((function, call_text, bool(match[2])))
             if arguments.startswith("distinct "):
                 views.append(f"distinct({arguments.removeprefix('distinct ')})")
         return tuple(calls), tuple(dict.fromkeys(views))
@@ -149,7 +149,7 @@ def nodes_of(text: str) -> list[ExplainedNode]:
     text = next((section[1] for plan in PLANS if (section := plan.search(text))), text).replace(WINDOW, WINDOW[1:])
     nodes: list[ExplainedNode] = []
     open_nodes: list[tuple[int, ExplainedNode]] = []
-    known: dict[str, ExplainedNode] = {}
+    nodes_by_name: dict[str, ExplainedNode] = {}
     for line in text.splitlines():
         match = LINE.fullmatch(line)
         if match is None:
@@ -159,7 +159,7 @@ def nodes_of(text: str) -> list[ExplainedNode]:
         while open_nodes and open_nodes[-1][0] >= depth:
             open_nodes.pop()
         reused = re.fullmatch(r"reference_id=\[(\d+)\]", match[4]) if match[3] == "Reused" else None
-        node = known.get(reused[1]) if reused else ExplainedNode(match[3], attributes_of(match[4]))
+        node = nodes_by_name.get(reused[1]) if reused else ExplainedNode(match[3], attributes_of(match[4]))
         if node is None:
             continue
         if reused and any(node is above for _, above in open_nodes):
@@ -176,7 +176,7 @@ def nodes_of(text: str) -> list[ExplainedNode]:
         open_nodes.append((depth, node))
         identifier = REUSE.search(match[4])
         if identifier:
-            known[identifier[1]] = node
+            nodes_by_name[identifier[1]] = node
     return nodes
 
 

@@ -56,15 +56,15 @@ def plan_ttl_ages(
     parts: list[tuple[Surveyed, SurveyPart]] = []
     opened = OpenOperator(savepoint, operator)
     for table, states in _states_with_ttl(opened.keyed, request):
-        wanted = replace(
+        age_request = replace(
             request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
         )
-        keyed = KeyedTable(opened, wanted, table == "window_state")
+        keyed = KeyedTable(opened, age_request, table == "window_state")
         titles = column_names(keyed.spec.states, table == "window_state")
         metas = opened.keyed.metas()
         columns = {titles[state] + LAST_ACCESS: name_of(metas[state, False][0]) for state in states}
-        chosen = keyed.select([*columns, KEY_GROUP])
-        for part in chosen.partitions(count):
+        age_columns = keyed.select([*columns, KEY_GROUP])
+        for part in age_columns.partitions(count):
             parts.append((surveyed, TtlAges(surveyed, table, tuple(columns.items()), part, now)))
     return parts
 

@@ -201,12 +201,12 @@ class KeyedVerification:
 
 def tallied(tally: Tally) -> Row:
     """Return the columns of a tally."""
-    said = [*tally.warnings, *(f"not checked: {note}" for note in tally.notes)]
+    notes = [*tally.warnings, *(f"not checked: {note}" for note in tally.notes)]
     return {
         "status": WARNING if tally.warnings else OK,
         "entries": tally.entries,
         "bytes": tally.bytes,
-        "note": "; ".join(said) or None,
+        "note": "; ".join(notes) or None,
     }
 
 
@@ -320,18 +320,20 @@ class OperatorStateVerification:
         """Yield one row per state."""
         request = replace(request, decode=exact_options(request.decode))
         common = {"table": "operator_state", "subtask": self.source.subtask}
-        wanted = [state for state in self.source.states if request.states is None or state.name in request.states]
+        states_to_check = [
+            state for state in self.source.states if request.states is None or state.name in request.states
+        ]
         with ExitStack() as stack:
             try:
                 opened = stack.enter_context(self.source.location.open())
                 stream = self.source.stream(opened)
             except SavepointError as error:
-                for state in wanted:
+                for state in states_to_check:
                     kind = state.mode.state_type
                     yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **common)
                 return
             metas = {meta.name: meta for meta in reversed(stream.header.states)}
-            for state in wanted:
+            for state in states_to_check:
                 kind = state.mode.state_type
                 try:
                     tally = self._state(

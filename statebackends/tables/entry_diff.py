@@ -181,20 +181,20 @@ class Half:
 
 def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequence[str]) -> Iterator[pa.Field]:
     """Yield the columns; a state that one side lacks has the type of the other side."""
-    known = [table for table in tables if table is not None]
+    both_tables = [table for table in tables if table is not None]
     for name in ("key", WINDOW):
-        if name in known[-1].schema.names:
-            yield known[-1].schema.field(name).remove_metadata()
+        if name in both_tables[-1].schema.names:
+            yield both_tables[-1].schema.field(name).remove_metadata()
     yield pa.field(CHANGE, pa.string())
     yield pa.field(CHANGED_STATES, pa.list_(pa.string()))
-    shown = column_names(states, known[-1].spec.namespaced)
-    own = {id(table): column_names(table.spec.states, table.spec.namespaced) for table in known}
+    names = column_names(states, both_tables[-1].spec.namespaced)
+    own = {id(table): column_names(table.spec.states, table.spec.namespaced) for table in both_tables}
     for state in states:
-        having = [table for table in known if state in own[id(table)]]
+        having = [table for table in both_tables if state in own[id(table)]]
         for suffix, table in zip(SUFFIXES, tables, strict=True):
             source = table if table is not None and state in own[id(table)] else having[0]
             field = source.schema.field(own[id(source)][state])
-            yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
+            yield pa.field(names[state] + suffix, field.type, metadata=field.metadata)
 
 
 def places_in(values: pa.Array, domain: pa.Array) -> Longs:

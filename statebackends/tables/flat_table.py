@@ -114,13 +114,13 @@ class FlatTable:
 
 def _only_flat(opened: OpenOperator, request: TableRequest, namespaced: bool) -> TableRequest:
     """Return the request for one list or map state: the named one, or the only one of the operator."""
-    chosen = opened.keyed.choose(namespaced, request.states)
-    flat = [name for name, metas in chosen.items() if metas[0].state_type in FLAT]
-    if len(flat) != 1 or (request.states is not None and len(chosen) != 1):
+    registrations = opened.keyed.choose(namespaced, request.states)
+    flat = [name for name, metas in registrations.items() if metas[0].state_type in FLAT]
+    if len(flat) != 1 or (request.states is not None and len(registrations) != 1):
         raise OptionError(
             "'flatten' reads one list or map state",
             operator=opened.operator.label,
-            found=", ".join(f"{name} ({metas[0].state_type})" for name, metas in chosen.items()),
+            found=", ".join(f"{name} ({metas[0].state_type})" for name, metas in registrations.items()),
             remedy="name it with option 'state'" if flat else "read the state without 'flatten'",
         )
     return replace(request, state=flat[0])

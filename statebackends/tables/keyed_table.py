@@ -78,12 +78,12 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
     >>> column_names(["key", "total", "Total", "TOTAL", "window"], namespaced=False)
     {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total', 'TOTAL': 'state_TOTAL_'}
     """
-    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
+    reserved = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
 
     def take(name: str) -> bool:
         mine = {name.lower(), (name + LAST_ACCESS).lower()}
-        free = not taken & mine
-        taken.update(mine if free else ())
+        free = not reserved & mine
+        reserved.update(mine if free else ())
         return free
 
     # States that can keep their own name come first; then new names are made for the others.
@@ -114,18 +114,18 @@ class KeyedTable:
         operator, label = opened.operator, opened.operator.label
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
-        chosen = self.headers.choose(namespaced, request.states)
-        common = {name: merge_registrations(metas) for name, metas in chosen.items()}
+        registrations = self.headers.choose(namespaced, request.states)
+        common = {name: merge_registrations(metas) for name, metas in registrations.items()}
         internal = request.include_internal or not namespaced
         options = replace(request.decode, ttl=request.include_ttl, internal=internal)
         if KEY not in request.raw:
             check_decodable_key(self.headers.key_serializers, request.undecodable, label, "keys")
         self.spec = KeyedSpec(
-            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes,
-            united_states(chosen, common),
+            tuple(registrations), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes,
+            united_states(registrations, common),
         )  # fmt: skip
         notes: list[str | None] = [*self.headers.notes]
-        notes += [check_decodable(metas, request.undecodable, label) for metas in chosen.values()]
+        notes += [check_decodable(metas, request.undecodable, label) for metas in registrations.values()]
         names = column_names(self.spec.states, namespaced)
         for state, name in names.items():
             if state != name:
@@ -139,14 +139,14 @@ class KeyedTable:
                 found="no state " + " or ".join(MERGING),
                 remedy="leave the option out: the windows of this operator are stored as they are",
             )
-        taken = [state for state, name in names.items() if name.lower() == STATE_WINDOW]
-        if taken and request.include_state_window:
+        hidden = [state for state, name in names.items() if name.lower() == STATE_WINDOW]
+        if hidden and request.include_state_window:
             raise OptionError(
-                f"state {taken[0]!r} has column {STATE_WINDOW!r} already",
+                f"state {hidden[0]!r} has column {STATE_WINDOW!r} already",
                 operator=operator.label,
                 remedy="name other states with option 'state'",
             )
-        self.schema = pa.schema(list(self._fields(chosen, common, names)))
+        self.schema = pa.schema(list(self._fields(registrations, common, names)))
         self.lookup: KeyLookup | None = None
         if request.keys is not None:
             key = self.headers.headers[0].key_serializer

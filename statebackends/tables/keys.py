@@ -105,8 +105,8 @@ class KeyLookup:
         """Return the (key group, key) pairs to seek within some key groups; None if these are too many guesses."""
         keys = self.encoded.to_pylist()
         if self.groups is not None:
-            wanted = set(key_groups)
-            return [pair for pair in zip(self.groups, keys, strict=True) if pair[0] in wanted]
+            selected_groups = set(key_groups)
+            return [pair for pair in zip(self.groups, keys, strict=True) if pair[0] in selected_groups]
         return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
 
     @classmethod
@@ -143,20 +143,20 @@ class KeyLookup:
 def keys_of(text: str, kind: pa.DataType) -> pa.Array:
     """Parse the option's text as a column of a type."""
     try:
-        wanted = parse_json(text, constants=True)
+        parsed_keys = parse_json(text, constants=True)
     except (ValueError, RecursionError):
-        wanted = None
-    if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:
+        parsed_keys = None
+    if not isinstance(parsed_keys, list) or len(parsed_keys) > MAX_KEYS:
         raise OptionError(
             "option 'keys' is not a JSON list of keys",
             found=text[:200],
             remedy="""for example '[1, 2]' or '["a"]'""",
         )
-    if None in wanted:
+    if None in parsed_keys:
         raise OptionError("option 'keys' has a key that is null", remedy="leave it out: Flink has no key that is null")
     try:
         # JSON can name half of a surrogate pair, "\ud83d", besides the escape that columns have for it.
-        return pa.array([from_json(column_texts(value, given=True), kind, "key") for value in wanted], kind)
+        return pa.array([from_json(column_texts(value, given=True), kind, "key") for value in parsed_keys], kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
 

@@ -70,9 +70,10 @@ class WindowColumns:
         if self.span.cumulates:
             before = numbers - self.span.offset - 1
             starts = before - before % self.span.size + self.span.offset
-        made = dict(zip(self.span.columns, (starts, numbers), strict=True))
+        new_columns = dict(zip(self.span.columns, (starts, numbers), strict=True))
         columns = [
-            _times(made[field.name], valid) if field.name in made else batch.column(field.name) for field in self.schema
+            _times(new_columns[field.name], valid) if field.name in new_columns else batch.column(field.name)
+            for field in self.schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
@@ -108,13 +109,13 @@ class TableOfWindows:
 
     def select(self, columns: Sequence[str]) -> Table:
         """Return this table restricted to some columns."""
-        chosen = choose_columns(self.schema, columns)
+        selected_schema = choose_columns(self.schema, columns)
         own = self.columns.span.columns
         if not set(columns) & set(own):
             return self.inner.select(columns)
         stored = [name for name in columns if name not in own]
-        needed = stored if self.columns.source in stored else [*stored, self.columns.source]
-        return TableOfWindows(self.inner.select(needed), replace(self.columns, schema=chosen))
+        inner_names = stored if self.columns.source in stored else [*stored, self.columns.source]
+        return TableOfWindows(self.inner.select(inner_names), replace(self.columns, schema=selected_schema))
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return the partitions."""
@@ -124,8 +125,8 @@ class TableOfWindows:
 def with_window_columns(table: Table, span: WindowSpan | None) -> Table:
     """Return the table with starts and ends of windows, if it has numbers for windows and no columns of that name."""
     source = next((name for name in (WINDOW_COLUMN, NAMESPACE_COLUMN) if name in table.schema.names), None)
-    taken = {name.lower() for name in table.schema.names}
-    if span is None or source is None or taken & set(span.columns):
+    lower_names = {name.lower() for name in table.schema.names}
+    if span is None or source is None or lower_names & set(span.columns):
         return table
     if table.schema.field(source).type != pa.int64():
         return table
@@ -176,22 +177,22 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
 
     ``uid`` is that by which the user named the operator.
     """
-    given = names_of(text)
-    if given is None:
+    naming = names_of(text)
+    if naming is None:
         return _by_node(table, _explained(table, text, operator, state, uid), state)
     fields = {field.name: _struct(field.type) for field in table.schema}
     structs = {name: kind for name, kind in fields.items() if kind is not None}
-    if "nodes" in given:
-        node = CompiledPlan(given).node(operator.operator_id)
+    if "nodes" in naming:
+        node = CompiledPlan(naming).node(operator.operator_id)
         if node is None:
             raise OptionError(
                 "the compiled plan of option 'fieldNames' has no node of this operator",
                 operator=operator.label,
-                found=", ".join(f"{plan_node.get('id')} {plan_node.get('type')}" for plan_node in given["nodes"][:20]),
+                found=", ".join(f"{plan_node.get('id')} {plan_node.get('type')}" for plan_node in naming["nodes"][:20]),
                 remedy="""give the names by hand: {"key": ["user"], "accState": ["count(*)", "sum(amount)"]}""",
             )
         return _by_node(table, node, state)
-    for name, listed in given.items():
+    for name, listed in naming.items():
         column, _, part = name.rpartition(".") if name.endswith(MAP_KEY) else (name, "", "")
         kind = (
             structs.get(name) if not part else _map_key(table.schema.field(column).type) if column in fields else None
@@ -209,7 +210,7 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
                 found=", ".join(listed),
                 expected=", ".join(field.name for field in kind),
             )
-    return _named(table, given, {}, [])
+    return _named(table, naming, {}, [])
 
 
 def _explained(table: Table, text: str, operator: OperatorState, state: str | None, uid: str | None) -> PlanNode:
@@ -298,13 +299,13 @@ class _Columns:
             if column.wrapper is not None:
                 wrapped[column.name] = column.wrapper
             naming = node.fields_of_map_key if column.name == KEY_OF_ELEMENT else node.fields_of
-            known = None if column.kind is None else naming(column.state, column.kind.num_fields)
+            field_names = None if column.kind is None else naming(column.state, column.kind.num_fields)
             known_key = None if column.key is None else node.fields_of_map_key(column.state, column.key.num_fields)
-            if known is not None:
-                names[column.name] = known
+            if field_names is not None:
+                names[column.name] = field_names
             if known_key is not None:
                 names[column.name + MAP_KEY] = known_key
-            if (known is None and column.numbered[0]) or (known_key is None and column.numbered[1]):
+            if (field_names is None and column.numbered[0]) or (known_key is None and column.numbered[1]):
                 missing.append(column.name)
         return names, wrapped, missing
 

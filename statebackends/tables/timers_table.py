@@ -139,15 +139,15 @@ class TimerPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield timers in the order of the files."""
-        wanted = set(self.split.key_groups)
+        key_groups = set(self.split.key_groups)
         for stream, ids in self.split.streams(self.request.decode, lambda stream: set(self._queues(stream))):
             if ids:
                 queues = self._queues(stream)
-                for block in stream.blocks(wanted, ids, False, self.request.block_bytes):
+                for block in stream.blocks(key_groups, ids, False, self.request.block_bytes):
                     for i, queue in queues.items():
                         yield from self._queue(block, block.entries_of(i), queue)
         for raw in self.raw:
-            for queue, at, key_group in raw.timers(wanted, self.request.decode):
+            for queue, at, key_group in raw.timers(key_groups, self.request.decode):
                 if queue.service in self.services and len(at):
                     yield from self._batches(queue, at, np.full(len(at), key_group, np.int32), last=True)
 
@@ -163,8 +163,8 @@ class TimerPartition:
 
     def _batches(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> Iterator[pa.RecordBatch]:
         if self.lookup is not None:
-            wanted = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
-            at, key_group = at.at(at.position[wanted], at.end[wanted]), key_group[wanted]
+            matching = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
+            at, key_group = at.at(at.position[matching], at.end[matching]), key_group[matching]
         for low in range(0, len(at), self.request.batch_rows):
             rows = slice(low, low + self.request.batch_rows)
             part = at.at(at.position[rows].copy(), at.end[rows])

@@ -214,4 +214,6 @@ def is_left_to_kryo(name: str) -> bool:
     if name in OTHER_ENUMS:
         return False
     package = name.rpartition(".")[0]
-    return name in (ROW, TIME_WINDOW) or any(package == known or package.startswith(known + ".") for known in OF_JDK)
+    return name in (ROW, TIME_WINDOW) or any(
+        package == jdk_package or package.startswith(jdk_package + ".") for jdk_package in OF_JDK
+    )

@@ -163,16 +163,16 @@ def _declared_fields(classes: list[JavaClass]) -> list[PojoField]:
 def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, list[_Method]]:
     """Return methods as ``Class.getMethods`` does, by name without case and underscores; no overridden ones."""
     methods: dict[str, list[_Method]] = {}
-    seen: set[tuple[object, ...]] = set()
+    signatures: set[tuple[object, ...]] = set()
     for declaring in (*classes, *_interfaces(extractor, classes)):
         for method in declaring.methods:
             if not method.is_public or (declaring.is_interface and method.is_static) or method.name[0] == "<":
                 continue
-            made = _method(method, declaring)
-            mark = (made.name, made.erased_arguments, made.erased_returns)
-            if mark not in seen:
-                seen.add(mark)
-                methods.setdefault(_plain_method(made.name), []).append(made)
+            public_method = _method(method, declaring)
+            mark = (public_method.name, public_method.erased_arguments, public_method.erased_returns)
+            if mark not in signatures:
+                signatures.add(mark)
+                methods.setdefault(_plain_method(public_method.name), []).append(public_method)
     return methods
 
 

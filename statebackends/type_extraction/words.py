@@ -135,8 +135,8 @@ class _Words:
         return self.with_subclasses(extractor.of(kind))
 
     def find(self, name: str) -> JavaClass | None:
-        known = self.inference.classes.find(name)
-        return self.created.get(name, known) if self.by_words else known or self.created.get(name)
+        java_class = self.inference.classes.find(name)
+        return self.created.get(name, java_class) if self.by_words else java_class or self.created.get(name)
 
     def java_type(self, words: TypeSerializer) -> JavaType:
         """Return the Java type of a field that the notation describes."""

@@ -52,24 +52,24 @@ class _Walk:
     def changed(self, serializer: TypeSerializer, path: Path = ()) -> TypeSerializer:
         """Return the serializer with the new names, also in its parts."""
         serializer = with_parts(serializer, self.changed, path)
-        held = {one.name: getattr(serializer, one.name) for one in fields(serializer)}
-        new: dict[str, Any] = {name: self.name(value) for name, value in held.items() if name in NAMES and value}
-        new |= {name: tuple(map(self.name, value)) for name, value in held.items() if name in LISTS}
+        values = {one.name: getattr(serializer, one.name) for one in fields(serializer)}
+        new: dict[str, Any] = {name: self.name(value) for name, value in values.items() if name in NAMES and value}
+        new |= {name: tuple(map(self.name, value)) for name, value in values.items() if name in LISTS}
         if isinstance(serializer, PojoSerializer):
             new["fields"] = tuple(self._member(one, names_class=False) for one in serializer.fields)
             for name in ("registered", "others", "inferred"):
-                new[name] = tuple(self._member(one, names_class=True) for one in held[name])
+                new[name] = tuple(self._member(one, names_class=True) for one in values[name])
         if isinstance(serializer, KryoSerializer):
             for name in ("registrations", "defaults", "default_classes"):
                 new[name] = tuple(
-                    (self.name(one), self._framed(key), self._framed(value)) for one, key, value in held[name]
+                    (self.name(one), self._framed(key), self._framed(value)) for one, key, value in values[name]
                 )
         if isinstance(serializer, OpaqueSerializer) and serializer.payload == _utf(serializer.detail):
             new["detail"] = self.name(serializer.detail)
             new["payload"] = _utf(new["detail"])
         if isinstance(serializer, AvroSerializer):
             new["schema"] = _schema(serializer.schema, self.name)
-        if all(held[name] == value for name, value in new.items()):
+        if all(values[name] == value for name, value in new.items()):
             return serializer
         if "schema" in new:
             new["name"], new["part"] = read_schema(new["schema"])
@@ -210,13 +210,13 @@ class _Schema:
                 for key, value in schema.items()}  # fmt: skip
 
     def _named(self, schema: dict[str, Any], space: str) -> dict[str, Any]:
-        given = schema["name"]
-        inside = schema.get("namespace", space) if "." not in given else given.rpartition(".")[0]
-        full = given if "." in given or not inside else f"{inside}.{given}"
+        old_name = schema["name"]
+        inside = schema.get("namespace", space) if "." not in old_name else old_name.rpartition(".")[0]
+        full = old_name if "." in old_name or not inside else f"{inside}.{old_name}"
         self.full_names[full] = new = self.name(full)
-        named = {key: value for key, value in schema.items() if key != "namespace"} | {"name": new}
-        if "fields" in named:
-            named["fields"] = [{**part, "type": self.whole(part["type"], inside)} for part in schema["fields"]]
+        renamed = {key: value for key, value in schema.items() if key != "namespace"} | {"name": new}
+        if "fields" in renamed:
+            renamed["fields"] = [{**part, "type": self.whole(part["type"], inside)} for part in schema["fields"]]
         if "." not in new:
-            named["namespace"] = ""
-        return named
+            renamed["namespace"] = ""
+        return renamed

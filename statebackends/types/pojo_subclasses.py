@@ -64,8 +64,8 @@ class ClassFileSubclasses:
         above = classes.find(pojo.class_name)
         if above is None or above.is_final:
             return ()  # without a pass over all class files
-        known = {member.name for member in pojo.subclasses}
-        names = [name for name in classes.subclasses(pojo.class_name) if name not in known]
+        registered = {member.name for member in pojo.subclasses}
+        names = [name for name in classes.subclasses(pojo.class_name) if name not in registered]
         nested = replace(job, subclasses=replace(self, around=(*self.around, pojo.class_name)))
         members: list[Member] = []
         for name in names[:MAX_SUBCLASSES]:

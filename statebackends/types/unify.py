@@ -146,8 +146,8 @@ def _normalized(serializer: TypeSerializer) -> TypeSerializer:
         if member.key is None:
             continue
         key = (member.name, member.key)
-        known = same.get(key, member)
-        same[key] = None if known is None else _united(known, member)
+        replacement = same.get(key, member)
+        same[key] = None if replacement is None else _united(replacement, member)
     return _with_fields(evened, {key: member for key, member in same.items() if member is not None})
 
 

@@ -204,12 +204,12 @@ def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
     opened = _opened(plan, parallelism, file)
     form = row_form(plan)
     rows = _columns(form, opened) if isinstance(form, ColumnForm) else _entries(plan, form.schema, opened)
-    seen = np.zeros(plan.max_parallelism, bool)
+    has_rows = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
         for key_group, key, batch in rows:
-            seen[key_group] = True
+            has_rows[key_group] = True
             sorter.add(key_group, key, batch)
-        run = write_run_file(plan, sorter, seen)
+        run = write_run_file(plan, sorter, has_rows)
     plan.staging.filesystem.delete_file(plan.staging.state_path(file.name))
     return run
 

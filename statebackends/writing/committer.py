@@ -29,7 +29,7 @@ STRAGGLING = 3.0
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     """Publish the output of the tasks; if this fails, keep the previous savepoint and raise the error."""
-    held = plan.staging.is_here
+    is_local = plan.staging.is_here
     plan = replace(plan, staging=plan.staging.here())
     staging = plan.staging
     if staging.kept is not None:
@@ -46,7 +46,7 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
 
     try:
         if staging.part:
-            publish_part(staging, assembled, existed=plan.existed, is_held=held)
+            publish_part(staging, assembled, existed=plan.existed, is_held=is_local)
         else:
             publish(staging, assembled, existed=plan.existed, seen=plan.seen, retention=plan.request.retention)
     except SavepointError as error:

@@ -367,9 +367,9 @@ class RemapStateIds:
         numbers = np.array(self.numbers, np.int32)
         for batch in batches:
             state = np.asarray(batch.column(STATE), np.int32)
-            wanted = numbers[state] >= 0
-            if not wanted.all():
-                batch, state = batch.filter(pa.array(wanted)), state[wanted]
+            is_selected = numbers[state] >= 0
+            if not is_selected.all():
+                batch, state = batch.filter(pa.array(is_selected)), state[is_selected]
             columns = [
                 fixed_array(pa.int32(), numbers[state]),
                 batch.column(KEY_GROUP),

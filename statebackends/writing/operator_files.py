@@ -195,10 +195,10 @@ class _Elements:
         """Yield the next ``count`` rows."""
         while count:
             batch = self.rest if self.rest is not None else next(self.batches)
-            taken = batch.slice(0, count)
+            first_rows = batch.slice(0, count)
             self.rest = batch.slice(count) if batch.num_rows > count else None
-            count -= taken.num_rows
-            yield taken
+            count -= first_rows.num_rows
+            yield first_rows
 
 
 def _write_subtask(

@@ -291,9 +291,9 @@ def keyed_columns(batch: pa.RecordBatch, descriptor: KeyedDescriptor) -> pa.Reco
         columns = {names[0]: conform_column(batch.column(names[0]), serializer, names[0])}
     else:
         whole = serializer.arrow_type(PLAIN)
-        given = [batch.column(name) for name in names]
-        fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(given)]
-        struct = struct_array(pa.struct(fields), given, len(batch))
+        key_columns = [batch.column(name) for name in names]
+        fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(key_columns)]
+        struct = struct_array(pa.struct(fields), key_columns, len(batch))
         columns = dict(zip(names, conform_column(struct, serializer, "key").flatten(), strict=True))
     name = descriptor.namespace_column
     if name is not None and descriptor.namespace is not None:

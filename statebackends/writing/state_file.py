@@ -214,8 +214,8 @@ def merge_bases(
     bases = _bases(plan)
     sizes = total([base.sizes for base in bases])
     own = range(key_groups.start, key_groups.end + 1)
-    wanted = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
-    with open_inputs(wanted) as opened:
+    inputs = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
+    with open_inputs(inputs) as opened:
         pairs = list(zip(bases, opened, strict=True))
         merge = _Merge(plan, writer, pairs, KeyGroupCursor(rows), KeyGroupCursor(deleted))
         for some in together(own, sizes, plan.request.sort_memory // EXPANDED):
@@ -281,8 +281,8 @@ class BaseState:
     def key_groups(self, new: range) -> set[int]:
         """Return the key groups that can have keys of some new key groups."""
         modulus, old = self.division.modulus, np.arange(self.division.max_parallelisms[0] or 0)
-        wanted = np.isin(old % modulus, np.arange(new.start, new.stop) % modulus)
-        return set(old[wanted].tolist())
+        is_selected = np.isin(old % modulus, np.arange(new.start, new.stop) % modulus)
+        return set(old[is_selected].tolist())
 
     def regrouped(self, chunk: EntryChunk, new: range) -> EntryChunk:
         """Return the entries with keys in some new key groups, computed from the keys if they are other ones."""
@@ -400,14 +400,14 @@ class _Merge:
         near = np.flatnonzero(deleted.key_groups[chunk.key_group])
         if not len(near):
             return chunk
-        gone = np.zeros(len(chunk), np.bool_)
+        is_removed = np.zeros(len(chunk), np.bool_)
         for number, keys in deleted.by_state.items():
             rows = near if number == DELETED else near[chunk.state[near] == number]
             if len(rows):
                 some = chunk.take(rows)
                 known = some if number == DELETED else placed(some, self.maps.get(number))
-                gone[rows[keys.find(known) >= 0]] = True
-        return chunk.take(np.flatnonzero(~gone)) if gone.any() else chunk
+                is_removed[rows[keys.find(known) >= 0]] = True
+        return chunk.take(np.flatnonzero(~is_removed)) if is_removed.any() else chunk
 
     def _put(self, chunk: EntryChunk, *, kept: bool) -> None:
         """Write entries that are in memory; those of a state that are not sorted are sorted.
@@ -502,9 +502,9 @@ def split_marks(batches: Iterable[SortedBatch], *, marks: bool) -> Iterator[Sort
     """Yield the marks among sorted entries, or the others: the number of a mark has the highest bit."""
     for batch in batches:
         offsets, data = binary_parts(batch.key)
-        wanted = (data[offsets[:-1]] >= 0x80) == marks
-        if wanted.all():
+        has_mark = (data[offsets[:-1]] >= 0x80) == marks
+        if has_mark.all():
             yield batch
-        elif wanted.any():
-            rows = pa.array(wanted)
-            yield SortedBatch(batch.key_group[wanted], batch.key.filter(rows), batch.rows.filter(rows))
+        elif has_mark.any():
+            rows = pa.array(has_mark)
+            yield SortedBatch(batch.key_group[has_mark], batch.key.filter(rows), batch.rows.filter(rows))

@@ -99,19 +99,19 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
         batches = map(plan.python.batch, batches)
     if plan.request.table == ENTRIES:
         batches = _as_entries(plan, batches)
-    seen = np.zeros(plan.max_parallelism, bool)
+    has_rows = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
         for batch in batches:
             key_group, key, rows = form.rows(batch)
-            seen[key_group] = True
+            has_rows[key_group] = True
             sorter.add(key_group, key, rows)
         if not sorter.rows:
             return TaskOutput(partition, 0)
-        if _is_own(plan, partition, seen, sorter.rows):
+        if _is_own(plan, partition, has_rows, sorter.rows):
             assert plan.parallelism is not None
             file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), kept_headers(plan))
             return TaskOutput(partition, sorter.rows, file=file)
-        return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, seen))
+        return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, has_rows))
 
 
 def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:

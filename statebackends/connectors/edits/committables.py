@@ -134,12 +134,12 @@ def without_records(snapshot: Snapshot, positions: Mapping[Place, Collection[int
         if all((own, part.name) != channel_id[:2] for channel_id in positions):
             continue
         for channel, data in part.buffers(snapshot):
-            wanted = positions.get((own, part.name, channel.subtask, channel.number), ())
+            removed_positions = positions.get((own, part.name, channel.subtask, channel.number), ())
             front, rest = front_of(joins, part, channel), rest_of(joins, part, channel)
             start = 0 if front is None else front[0]
             framed = frames(data if rest is None else data + rest[0], start)
             spans = [] if framed is None else framed[0]
-            for position in wanted:
+            for position in removed_positions:
                 number = position - (front is not None)
                 if not 0 <= number < len(spans):
                     raise UnsupportedStateError(
@@ -212,16 +212,16 @@ def _changed(
     opened: OpenOperator, rows: ROWS, status: str | None, connector: str | None, lose_data: bool
 ) -> OperatorState:
     committer = _committer(opened, connector)
-    chosen = _chosen(committer, rows)
-    if chosen and not lose_data:
+    committables = _chosen(committer, rows)
+    if committables and not lose_data:
         raise OptionError(
-            f"{len(chosen)} committables are to be removed: {LOST}",
+            f"{len(committables)} committables are to be removed: {LOST}",
             operator=opened.operator.label,
             remedy="lose_data=True removes them; mark_committables records that they were committed",
         )
     elements: dict[int, list[bytes]] = {}
     for number, (subtask, payload) in enumerate(zip(committer.subtasks, committer.recognition.payloads, strict=True)):
-        positions = {position for element, position in chosen if element == number}
+        positions = {position for element, position in committables if element == number}
         frame = SINK_COMMITTABLES.read(payload).frame
         try:
             changed = Committables(with_changed(frame, positions, status), ())
@@ -260,23 +260,25 @@ def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]
         return {committable for committable, _ in committable_rows}
     rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
     result = set()
-    known = list(dict.fromkeys(name for _, row in committable_rows for name in row if name != "fields"))
+    column_names = list(dict.fromkeys(name for _, row in committable_rows for name in row if name != "fields"))
     for names in dict.fromkeys(tuple(row) for row in rows):
         for name in names:
-            if name not in known:
+            if name not in column_names:
                 raise OptionError(
                     f"committables have no column {name!r}",
                     operator=connector_state.operator.label,
-                    remedy=did_you_mean(name, known),
+                    remedy=did_you_mean(name, column_names),
                 )
         places: dict[tuple[str, ...], list[tuple[int, int]]] = {}
         for committable, row in committable_rows:
             places.setdefault(_values(row, names), []).append(committable)
-        for wanted in (row for row in rows if tuple(row) == names):
-            same = places.get(_values(wanted, names), [])
+        for row_to_change in (row for row in rows if tuple(row) == names):
+            same = places.get(_values(row_to_change, names), [])
             if not same:
                 raise OptionError(
-                    "no committable has these values", operator=connector_state.operator.label, found=str(dict(wanted))
+                    "no committable has these values",
+                    operator=connector_state.operator.label,
+                    found=str(dict(row_to_change)),
                 )
             result.update(same)
     return result
@@ -284,7 +286,7 @@ def _chosen(connector_state: ConnectorState, rows: ROWS) -> set[tuple[int, int]]
 
 def _committable_rows(connector_state: ConnectorState) -> list[tuple[tuple[int, int], dict[str, Any]]]:
     """Return the rows of all committables, each with its element and its position."""
-    kind, shown = connector_state.recognition.kind, []
+    kind, table_rows = connector_state.recognition.kind, []
     assert kind is not None
     columns = [*kind.columns.names, "operator_uid", "operator_uid_hash", "operator_name", "state", "subtask", "version"]
     for number, payload in enumerate(connector_state.recognition.payloads):
@@ -297,8 +299,8 @@ def _committable_rows(connector_state: ConnectorState) -> list[tuple[tuple[int, 
             ),
         )
         for row in rows_of(one):
-            shown.append(((number, row["position"]), {**dict.fromkeys(columns), **row}))
-    return shown
+            table_rows.append(((number, row["position"]), {**dict.fromkeys(columns), **row}))
+    return table_rows
 
 
 def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:

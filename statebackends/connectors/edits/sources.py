@@ -81,19 +81,19 @@ def with_offsets(
     ``clamp``: what would be moved below 0 begins at 0. A number that is given for several splits is told.
     """
     edits = _edits(source)
-    if sum(given is not None for given in (offsets, to, by)) != 1:
+    if sum(argument is not None for argument in (offsets, to, by)) != 1:
         raise OptionError("give one of offsets, to and by", operator=source.label)
     if clamp and by is None:
         raise OptionError("'clamp' is for positions that are moved: by", operator=source.label)
-    known = {edits.key(split.value): split.value for split in source.splits}
+    positions = {edits.key(split.value): split.value for split in source.splits}
     pending = edits.pending(source.enumerator)
     with _Refusals(source):
         _refuse_twice(source, edits, pending)
-        everything = {**pending, **known}
-        wanted: dict[Key, Callable[[Any], Any]]
+        everything = {**pending, **positions}
+        new_positions: dict[Key, Callable[[Any], Any]]
         if by is not None:
             amount = by
-            wanted = dict.fromkeys(everything, lambda value: edits.moved(value, amount, clamp))
+            new_positions = dict.fromkeys(everything, lambda value: edits.moved(value, amount, clamp))
         else:
             rows = (
                 dict.fromkeys(everything, edits.target(to))
@@ -101,10 +101,10 @@ def with_offsets(
                 else _rows(edits, offsets or {}, everything)
             )
             _refuse_unknown(source, rows.values())
-            wanted = {key: _changing(edits, row) for key, row in rows.items()}
-        changed = {key: change(everything[key]) for key, change in wanted.items()}
+            new_positions = {key: _changing(edits, row) for key, row in rows.items()}
+        changed = {key: change(everything[key]) for key, change in new_positions.items()}
         _refuse_beyond(changed.values())
-    back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
+    back = [key for key in changed if key in positions and edits.goes_back(positions[key], changed[key])]
     splits = tuple(replace(split, value=changed.get(edits.key(split.value), split.value)) for split in source.splits)
     moved = {key: value for key, value in changed.items() if key in pending}
     with _Refusals(source):
@@ -116,11 +116,11 @@ def with_offsets(
 
 def _of_several(edits: SplitEdits, offsets: Mapping[Any, Target], splits: Mapping[Key, Any]) -> Iterator[str]:
     """Yield a note for each number that is the position of several splits."""
-    for given, target in offsets.items():
-        named = matching_splits(edits, given, splits)
-        if isinstance(target, int) and len(named) > 1:
-            name = split_text(key_of(edits, given))
-            yield f"{name} names {len(named)} splits, each of which continues at {target}: {_some(named)}"
+    for split_name, target in offsets.items():
+        matching = matching_splits(edits, split_name, splits)
+        if isinstance(target, int) and len(matching) > 1:
+            name = split_text(key_of(edits, split_name))
+            yield f"{name} names {len(matching)} splits, each of which continues at {target}: {_some(matching)}"
 
 
 def _some(keys: Sequence[Key]) -> str:
@@ -323,25 +323,27 @@ def _changing(edits: SplitEdits, row: Row) -> Callable[[Any], Any]:
 
 
 def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, Any]) -> None:
-    seen: set[Key] = set()
+    earlier: set[Key] = set()
     for key in [*(edits.key(split.value) for split in source.splits), *pending]:
-        if key in seen:
+        if key in earlier:
             raise ValueError(f"{split_text(key)} exists twice, so its records are read twice: use remove_splits first")
-        seen.add(key)
+        earlier.add(key)
 
 
 def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
     """Raise ValueError for a column that no split has, which would have no effect."""
-    known = [*source.kind.columns.names, *_connector(source).extra_columns, *sorted(TABLE_COLUMNS)]
+    column_names = [*source.kind.columns.names, *_connector(source).extra_columns, *sorted(TABLE_COLUMNS)]
     for name in dict.fromkeys(name for row in rows for name in row):
-        if name not in known:
-            raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")
+        if name not in column_names:
+            raise ValueError(
+                f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, column_names)}"
+            )
 
 
 def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], splits: Mapping[Key, Any]) -> dict[Key, Row]:
     rows: dict[Key, Row] = {}
-    for given, target in offsets.items():
-        for key in matching_splits(edits, given, splits):
+    for split_name, target in offsets.items():
+        for key in matching_splits(edits, split_name, splits):
             if key in rows:
                 raise ValueError(f"{split_text(key)} is given twice")
             rows[key] = edits.target(target)

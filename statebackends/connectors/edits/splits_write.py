@@ -133,19 +133,19 @@ class SplitsWrite:
         return by_split
 
     def _edited(self, source: SourceState, rows: Mapping[Key, Row]) -> Edited[SourceState]:
-        readers, known = split_keys(source)
-        gone = [key for key in readers if key not in rows] if self.request.overwrite else []
-        if gone and DROP_ALL not in self.request.drop:
+        readers, existing_keys = split_keys(source)
+        missing = [key for key in readers if key not in rows] if self.request.overwrite else []
+        if missing and DROP_ALL not in self.request.drop:
             raise OptionError(
-                f"an overwrite needs a row for every split, and there is none for {'-'.join(map(str, gone[0]))}",
+                f"an overwrite needs a row for every split, and there is none for {'-'.join(map(str, missing[0]))}",
                 operator=source.label,
                 remedy="mode append changes only splits with rows; with option drop = '*' splits without a row are "
                 "never read again; sources.remove_splits(uid, splits, forget=True) forgets them",
             )
-        edited = with_offsets(source, {key: row for key, row in rows.items() if key in known})
-        new = [row for key, row in rows.items() if key not in known]
+        edited = with_offsets(source, {key: row for key, row in rows.items() if key in existing_keys})
+        new = [row for key, row in rows.items() if key not in existing_keys]
         more = add_splits(edited.source, new) if new else edited
-        less = remove_splits(more.source, gone, forget=False) if gone else more
+        less = remove_splits(more.source, missing, forget=False) if missing else more
         return Edited(less.source, edited.notes)
 
 

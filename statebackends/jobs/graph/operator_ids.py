@@ -187,13 +187,13 @@ def operator_at(
     for _, operator_id in candidates:
         if operator_id in present:
             return operator_id
-    taken = "; ".join(graph.assumptions)
+    assumptions = "; ".join(graph.assumptions)
     raise OperatorNotFoundError(
         "the snapshot has no operator with the id that follows from this position in the graph",
         path=snapshot.path,
         operator=node.label,
         expected=", ".join(f"{operator_id} ({by})" for by, operator_id in candidates),
-        found=f"assumed: {taken}" if taken else None,
+        found=f"assumed: {assumptions}" if assumptions else None,
         remedy="the graph must be that of the job when it took the snapshot: its chaining, parallelism and order "
         "matter",
     )

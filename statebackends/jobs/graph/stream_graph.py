@@ -152,8 +152,8 @@ class StreamGraph:
                     found=", ".join(node.label for node in matches),
                     remedy="give them uids, or take them from 'nodes' by number",
                 )
-            known = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
-            raise OptionError("the job has no such operator", operator=name, remedy=did_you_mean(name, known))
+            labels = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
+            raise OptionError("the job has no such operator", operator=name, remedy=did_you_mean(name, labels))
 
         return node_of
 
@@ -247,9 +247,9 @@ class StreamGraph:
         for port, stream in enumerate(inputs):
             for upstream, partitioner in stream.outputs:
                 self._check_member(upstream)
-                chosen = partitioner or _default_partitioner(upstream, node)
-                _check_forward(upstream, node, chosen)
-                edges.append(StreamEdge(upstream.id, node.id, chosen, port))
+                edge_partitioner = partitioner or _default_partitioner(upstream, node)
+                _check_forward(upstream, node, edge_partitioner)
+                edges.append(StreamEdge(upstream.id, node.id, edge_partitioner, port))
         self.add(node)
         for edge in edges:
             self.connect(edge)
@@ -404,9 +404,9 @@ def _check_forward(upstream: StreamNode, node: StreamNode, partitioner: Partitio
 
 def hasher_of(name: str) -> StreamGraphHasher:
     """Return the stream graph hasher ``v2`` or ``v3``, or raise OptionError for another name."""
-    known = [hasher.value for hasher in StreamGraphHasher]
-    if name.casefold() not in known:
-        raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, known))
+    hashers = [hasher.value for hasher in StreamGraphHasher]
+    if name.casefold() not in hashers:
+        raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, hashers))
     return StreamGraphHasher(name.casefold())
 
 

@@ -131,16 +131,16 @@ def from_execution_plan(
         chaining=chaining,
         chain_different_max_parallelism=chain_different_max_parallelism,
     )
-    given = _settings_by_id(nodes, {} if settings is None else settings)
+    settings_by_id = _settings_by_id(nodes, {} if settings is None else settings)
     for node in sorted(nodes, key=lambda node: int(node["id"])):
-        graph.add(_stream_node(node, given[node["id"]], max_parallelism))
+        graph.add(_stream_node(node, settings_by_id[node["id"]], max_parallelism))
     for node in sorted(nodes, key=lambda node: int(node["id"])):
         for position, edge in enumerate(node.get("predecessors", ())):
-            graph.connect(_stream_edge(node, position, edge, given[node["id"]]))
+            graph.connect(_stream_edge(node, position, edge, settings_by_id[node["id"]]))
     for node in nodes:
-        _inherit_slot_sharing_group(graph.nodes[node["id"]], graph, given[node["id"]])
-        _order_outputs(graph.nodes[node["id"]], graph, given[node["id"]])
-    graph.assumptions = tuple(_assumptions(graph, given))
+        _inherit_slot_sharing_group(graph.nodes[node["id"]], graph, settings_by_id[node["id"]])
+        _order_outputs(graph.nodes[node["id"]], graph, settings_by_id[node["id"]])
+    graph.assumptions = tuple(_assumptions(graph, settings_by_id))
     graph.knows_uids = any(node.uid or node.uid_hash for node in graph.nodes.values())
     return graph
 
@@ -208,16 +208,16 @@ def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict[int, Mapping[str, Any]]:
     expect_kind(settings, AN_OBJECT, "'settings'")
-    named: dict[str, list[int]] = {}
+    ids_by_name: dict[str, list[int]] = {}
     for node in nodes:
         for key in (str(node["id"]), str(node.get("type", ""))):
-            named.setdefault(key, []).append(node["id"])
+            ids_by_name.setdefault(key, []).append(node["id"])
     result: dict[int, Mapping[str, Any]] = {node["id"]: {} for node in nodes}
     for name, values in settings.items():
-        ids = named.get(str(name), [])
+        ids = ids_by_name.get(str(name), [])
         if len(ids) != 1:
             problem = "several operators have" if ids else "no operator has"
-            remedy = f"name them by number: {ids}" if ids else did_you_mean(str(name), named)
+            remedy = f"name them by number: {ids}" if ids else did_you_mean(str(name), ids_by_name)
             raise OptionError(f"settings for an operator that {problem} that name", operator=name, remedy=remedy)
         expect_kind(values, AN_OBJECT, f"the settings of {name!r}")
         for key in values:
@@ -265,15 +265,15 @@ def _order_outputs(node: StreamNode, graph: StreamGraph, content: Mapping[str, A
     if "outputs" not in content:
         return
     names = [graph.nodes[edge.target].name for edge in node.out_edges]
-    wanted = list(content["outputs"])
-    if sorted(names) != sorted(wanted):
+    output_names = list(content["outputs"])
+    if sorted(names) != sorted(output_names):
         raise OptionError(
             "the given order of outputs does not match the operators of the plan",
             operator=node.label,
             expected=", ".join(names),
-            found=", ".join(wanted),
+            found=", ".join(output_names),
         )
-    places = {name: place for place, name in reversed(list(enumerate(wanted)))}
+    places = {name: place for place, name in reversed(list(enumerate(output_names)))}
     node.out_edges.sort(key=lambda edge: places[graph.nodes[edge.target].name])
 
 

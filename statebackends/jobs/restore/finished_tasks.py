@@ -57,8 +57,8 @@ def finished_problems(job: JobDescription, matches: Mapping[int, Match]) -> dict
     problems: dict[int, Problem] = {}
     for one in by_task.values():
         if len(set(one.values())) > 1:
-            said = ", ".join(f"{job.operators[number].label} {state}" for number, state in one.items())
-            reason = f"the operators of its task have not finished alike: {said}"
+            sentence = ", ".join(f"{job.operators[number].label} {state}" for number, state in one.items())
+            reason = f"the operators of its task have not finished alike: {sentence}"
             remedy = (
                 f"do not chain an operator to them that is not in the snapshot alike (startNewChain()), or {BEFORE}"
             )
@@ -66,8 +66,8 @@ def finished_problems(job: JobDescription, matches: Mapping[int, Match]) -> dict
     whole = {task: min(one.values()) for task, one in by_task.items()}
     for edge in job.edges:
         own, before = whole.get(edge.target, Finish.NOTHING), whole.get(edge.source, Finish.NOTHING)
-        needed = Finish.IN_PART if own is Finish.IN_PART and not edge.all_to_all else Finish.WHOLLY
-        if own is Finish.NOTHING or before >= needed:
+        required = Finish.IN_PART if own is Finish.IN_PART and not edge.all_to_all else Finish.WHOLLY
+        if own is Finish.NOTHING or before >= required:
             continue
         names = [job.operators[number].label for number in by_task.get(edge.source, {})]
         reason = f"it {own}, and before it {', '.join(names)} {before}"

@@ -134,8 +134,8 @@ class OperatorDescription:
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
         """Yield the serializers of its key and states, as far as they are known."""
-        given = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
-        states = [state for state in given if state.is_readable]
+        described_states = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
+        states = [state for state in described_states if state.is_readable]
         parts = (self.key, *(part for state in states for part in (state.serializer, state.key, state.namespace)))
         yield from (part for part in parts if part is not None)
 

@@ -74,10 +74,10 @@ def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: 
         job = from_execution_plan(job, job.get("settings"))
     if isinstance(job, StreamGraph):
         return from_graph(job, hasher=hasher, **settings)
-    given = [name for name, value in settings.items() if value is not None]
-    if given:
+    setting_names = [name for name, value in settings.items() if value is not None]
+    if setting_names:
         raise OptionError(
-            f"{', '.join(given)} apply to a stream graph only; this description contains them itself",
+            f"{', '.join(setting_names)} apply to a stream graph only; this description contains them itself",
             found=type(job).__name__,
         )
     if isinstance(job, JobDescription):
@@ -220,13 +220,13 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     version = _version(job.get("flinkVersion"))
     read = _TypeReader.of(version, job.get("inferredBy"), job.get("classes"))
     described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
-    seen: dict[OperatorID, str] = {}
+    labels: dict[OperatorID, str] = {}
     for operator in described:
-        if operator.ids.generated in seen:
+        if operator.ids.generated in labels:
             raise OptionError(
-                "two operators have the same id", operator=f"{seen[operator.ids.generated]}, {operator.label}"
+                "two operators have the same id", operator=f"{labels[operator.ids.generated]}, {operator.label}"
             )
-        seen[operator.ids.generated] = operator.label
+        labels[operator.ids.generated] = operator.label
     return JobDescription(
         described, version, _backend(job.get("stateBackend")), classes=_classes(job.get("javaClasses"))
     )
@@ -389,8 +389,8 @@ def _state(name: str, description: Any, kinds: tuple[str, ...], read: TypeReader
     kind = str(spec.get("kind", kinds[0])).upper()
     if kind not in kinds:
         raise OptionError(f"unknown kind of state: {kind}", state=name, remedy=did_you_mean(kind, kinds))
-    needed = ["type", "key"] if kind in ("MAP", "BROADCAST") else ["type"]
-    missing = [part for part in needed if spec.get(part) is None]
+    required = ["type", "key"] if kind in ("MAP", "BROADCAST") else ["type"]
+    missing = [part for part in required if spec.get(part) is None]
     if missing:
         raise OptionError(f"a {kind} state has a {' and a '.join(missing)}", state=name)
     value = read(spec["type"])

@@ -250,11 +250,11 @@ class MatchedOperator:
             return self.values.remedy
         if verdict is not Verdict.FAILS:
             return "; ".join(self.renamed) or None
-        found = suggestions(self._named, self.changed)
+        proposals = suggestions(self._named, self.changed)
         wrong = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
-        others = [name for name in wrong if name not in {state for one in found for state in one.states}]
-        said = [one.text for one in found] + self.renamed
-        return "; ".join([*said, _remedy_for_types(others)] if others or not said else said)
+        others = [name for name in wrong if name not in {state for one in proposals for state in one.states}]
+        sentences = [one.text for one in proposals] + self.renamed
+        return "; ".join([*sentences, _remedy_for_types(others)] if others or not sentences else sentences)
 
     def _remedy_for_parallelism(self) -> str | None:
         state, job = self.match.state, self.operator
@@ -350,8 +350,8 @@ class MatchedOperator:
 
     def _not_used(self, metas: Iterable[StateMetaInfoSnapshot]) -> Resolution:
         """Check an unregistered state: Flink reads the serializers of all states in the snapshot."""
-        needed = {name for meta in metas for part in meta.serializers.values() for name in user_classes(part)}
-        missing = sorted(needed - self.job.user_classes)
+        required_classes = {name for meta in metas for part in meta.serializers.values() for name in user_classes(part)}
+        missing = sorted(required_classes - self.job.user_classes)
         if not missing:
             return worst(())
         return unknown(

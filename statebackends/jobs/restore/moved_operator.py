@@ -50,6 +50,6 @@ def _of_same_states(
 
 
 def _of_similar_name(state: OperatorState, empty: Sequence[OperatorDescription]) -> OperatorDescription | None:
-    named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
-    similar = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
-    return named[similar[0]] if similar else None
+    by_name = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
+    similar = [name for own in (state.uid, state.name) if own for name in nearest(own, by_name)]
+    return by_name[similar[0]] if similar else None

@@ -60,8 +60,8 @@ def check_restore(
             value_verdicts = values.get(str(match.state.operator_id)) if values is not None else None
             row = MatchedOperator(savepoint, job, operator, match, value_verdicts).verdict()
         rows.append(_with_finished(row, finished.get(number)))
-    taken = {match.state.operator_id for match in matches.values()}
-    behind = [state for state in savepoint.operators if state.operator_id not in taken]
+    matched_ids = {match.state.operator_id for match in matches.values()}
+    behind = [state for state in savepoint.operators if state.operator_id not in matched_ids]
     ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     if len(empty) * len(behind) > MAX_COMPARED:

@@ -64,18 +64,18 @@ def suggestions(operator: str, changed: Sequence[Changed]) -> list[Suggestion]:
         if _renames(one):
             continue
         text = one.new.flink_type
-        shown = text if len(text) <= MAX_TYPE else "..."
+        text = text if len(text) <= MAX_TYPE else "..."
         if one.state is None:
             result.append(
                 Suggestion(
-                    f"if the keys are the same in another type: rekey({operator}, types={{'key': {shown!r}}}), which "
+                    f"if the keys are the same in another type: rekey({operator}, types={{'key': {text!r}}}), which "
                     "also takes rows with what each key becomes; else keep the type of the key in the job"
                 )
             )
         elif fields := _fields(one):
             result.append(
                 Suggestion(
-                    f"{fields}: with_state({operator}, {one.state!r}, rows, types={{{one.state!r}: {shown!r}}}) writes "
+                    f"{fields}: with_state({operator}, {one.state!r}, rows, types={{{one.state!r}: {text!r}}}) writes "
                     "it with rows that have the fields of the job",
                     (one.state,),
                 )
@@ -89,17 +89,17 @@ def _renames(changed: Changed) -> tuple[ClassRename, ...]:
         [name for name in names_in(one) if "." in name and not name.startswith((*ALWAYS_THERE, "["))]
         for one in (changed.old, changed.new)
     )
-    gone, come = sorted(set(old) - set(new)), sorted(set(new) - set(old))
+    missing, come = sorted(set(old) - set(new)), sorted(set(new) - set(old))
     pairs = []
-    for name in list(gone):
+    for name in list(missing):
         alike = [other for other in come if _simple(other) == _simple(name)]
         if len(alike) == 1:
             pairs.append((name, alike[0]))
-            gone.remove(name)
+            missing.remove(name)
             come.remove(alike[0])
-    if len(gone) == len(come) == 1:
-        pairs.append((gone[0], come[0]))
-    elif gone or come:
+    if len(missing) == len(come) == 1:
+        pairs.append((missing[0], come[0]))
+    elif missing or come:
         return ()
     renames = tuple(dict.fromkeys(ClassRename(*_outer(one, other)) for one, other in pairs))
     renamed = changed.old
@@ -131,28 +131,30 @@ def _fields(changed: Changed) -> str | None:
         return None
     before, after = ([field.name for field in kind] for kind in kinds)
     added, removed = ([name for name in one if name not in other] for one, other in ((after, before), (before, after)))
-    said = [
+    field_texts = [
         f"{'field' if len(names) == 1 else 'fields'} {', '.join(map(repr, names))} of state {changed.state} "
         f"{'was' if len(names) == 1 else 'were'} {what}"
         for names, what in ((added, "added"), (removed, "removed"))
         if names
     ]
-    return ", and ".join(said) or None
+    return ", and ".join(field_texts) or None
 
 
 def renamed_states(operator: str, old: StateMetas, new: Mapping[str, StateDescription] | None) -> list[str]:
     """Return pairs of states where one begins empty and the other is not used, of one type that no others have."""
     if not new:
         return []
-    gone = [(name, (metas[0].state_type, metas[0].value_serializer)) for name, metas in old.items() if name not in new]
+    missing = [
+        (name, (metas[0].state_type, metas[0].value_serializer)) for name, metas in old.items() if name not in new
+    ]
     come = [
         (name, (state.kind, state.serializer)) for name, state in new.items() if name not in old and state.is_readable
     ]
     return [
         f"if {other!r} is {name!r} of the snapshot: rename_state({operator}, {name!r}, {other!r})"
-        for name, kind in gone
+        for name, kind in missing
         for other, same in come
-        if kind == same and _count(gone, kind) == _count(come, kind) == 1
+        if kind == same and _count(missing, kind) == _count(come, kind) == 1
     ]
 
 

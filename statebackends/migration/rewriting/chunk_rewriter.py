@@ -79,8 +79,8 @@ def _changed(
     data: Bytes, start: Longs, end: Longs, change: Callable[[bytes], bytes], *, some: bool
 ) -> tuple[Bytes, Longs, Longs]:
     """Return what a function makes of each row, and the spans; ``some``: of rows in which the flag may be."""
-    held = data.tobytes()
-    rows = [held[low:high] for low, high in zip(start.tolist(), end.tolist(), strict=True)]
+    payload = data.tobytes()
+    rows = [payload[low:high] for low, high in zip(start.tolist(), end.tolist(), strict=True)]
     for row in flagged_rows(data, start, end).tolist() if some else range(len(rows)):
         rows[row] = change(rows[row])
     return _joined(rows)

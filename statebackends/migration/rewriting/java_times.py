@@ -59,11 +59,11 @@ def _is_later(moment: KryoObject) -> bool:
     date, clock = both.field("date"), both.field("time")
     numbers = [_number(date, name) for name in ("year", "month", "day")]
     numbers += [_number(clock, name) for name in ("hour", "minute", "second")]
-    known = time_zone(zone.field("id").content)
-    if known is None:
+    zone_rules = time_zone(zone.field("id").content)
+    if zone_rules is None:
         return False
     try:
-        local = datetime(*numbers, tzinfo=known)  # type: ignore[arg-type, misc]  # numbers are a time, by their count
+        local = datetime(*numbers, tzinfo=zone_rules)  # type: ignore[arg-type, misc]  # numbers are a time, by their count
     except ValueError:  # a year that Python does not have: unknown
         return False
     earlier = local.utcoffset()

@@ -149,22 +149,22 @@ class _Keyed:
             expect_names("ttl", self.request.ttl, self.schema.names, "the time to live itself is set in the job only; ")
 
     def describe(self) -> KeyedDescriptor:
-        known = self.base or self.types
+        existing = self.base or self.types
         bound = self.base.key if self.base is not None else None
-        key = describe_key(self.schema, self.request, bound, known.key if known is not None else None)
-        used = {*self.keys, self.request.key_group}
+        key = describe_key(self.schema, self.request, bound, existing.key if existing is not None else None)
+        key_names = {*self.keys, self.request.key_group}
         if self.request.table == TIMERS:
             namespace = self.namespace(NAMESPACE_COLUMN)
-            states = self.timers(key.serializer, namespace, used | self.spans)
+            states = self.timers(key.serializer, namespace, key_names | self.spans)
             column = None if isinstance(namespace, ConstantSerializer) else NAMESPACE_COLUMN
         elif self.request.table == WINDOW_STATE:
             window = STATE_WINDOW if STATE_WINDOW in self.schema.names else WINDOW_COLUMN
             namespace = self.namespace(window)
-            states = self.states(used | {WINDOW_COLUMN, STATE_WINDOW} | self.spans, namespace)
+            states = self.states(key_names | {WINDOW_COLUMN, STATE_WINDOW} | self.spans, namespace)
             self.check_windows([state.name for state in states], window)
             column = None if isinstance(namespace, ConstantSerializer) else window
         else:
-            namespace, column, states = NO_NAMESPACE, None, self.states(used, NO_NAMESPACE)
+            namespace, column, states = NO_NAMESPACE, None, self.states(key_names, NO_NAMESPACE)
         return KeyedDescriptor(
             key.columns,
             key.serializer,
@@ -198,8 +198,8 @@ class _Keyed:
 
     def states(self, used: set[str | None], namespace: TypeSerializer) -> tuple[StateDescriptor, ...]:
         names = [name for name in self.schema.names if name not in used]
-        known = frozenset(names)
-        values = [name for name in names if not self.is_access(name, known)]
+        all_names = frozenset(names)
+        values = [name for name in names if not self.is_access(name, all_names)]
         if not values:
             raise OptionError(
                 "the rows have no column for a state",
@@ -255,11 +255,11 @@ class _Keyed:
         text = self.request.states.get(column)
         if text is None:
             return None
-        known = [kind.lower() for kind in StateKind if kind is not StateKind.TIMER]
-        if text.lower() not in known:
+        kind_names = [kind.lower() for kind in StateKind if kind is not StateKind.TIMER]
+        if text.lower() not in kind_names:
             raise OptionError(
                 f"option 'states': {text!r} of column {column!r} is not a kind of state",
-                remedy=did_you_mean(text, known),
+                remedy=did_you_mean(text, kind_names),
             )
         return StateKind(text.upper())
 
@@ -358,11 +358,13 @@ class _Keyed:
         if self.types is None:
             return None
         if column in (WINDOW_COLUMN, STATE_WINDOW):
-            wanted = list(map(self.state_name, self.schema.names))
-            namespaces = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
+            state_names = list(map(self.state_name, self.schema.names))
+            namespaces = {
+                name: meta.namespace_serializer for name, meta in self.types.states.items() if name in state_names
+            }
         else:
-            wanted = list(self.services(NO_NAMESPACE))
-            namespaces = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
+            state_names = list(self.services(NO_NAMESPACE))
+            namespaces = {name: queue.namespace for name, queue in self.types.timers.items() if name in state_names}
         if len(set(namespaces.values())) > 1:
             raise OptionError(
                 "the written states have namespaces of different types in 'typesFrom'",
@@ -384,11 +386,12 @@ class _Keyed:
     def timers(
         self, key: TypeSerializer, namespace: TypeSerializer, used: set[str | None]
     ) -> tuple[StateDescriptor, ...]:
-        known = {TIMESTAMP, DOMAIN, SERVICE, NAMESPACE_COLUMN}
+        timer_columns = {TIMESTAMP, DOMAIN, SERVICE, NAMESPACE_COLUMN}
         for name in self.schema.names:
-            if name not in used | known:
+            if name not in used | timer_columns:
                 raise OptionError(
-                    f"table 'timers' takes no column {name!r}", remedy=f"drop it; {did_you_mean(name, sorted(known))}"
+                    f"table 'timers' takes no column {name!r}",
+                    remedy=f"drop it; {did_you_mean(name, sorted(timer_columns))}",
                 )
         expect_column(self.schema, TIMESTAMP, "the time of a timer: a long as registered, or a TIMESTAMP")
         form_of(self.schema.field(TIMESTAMP).type, MOMENT, TIMESTAMP)

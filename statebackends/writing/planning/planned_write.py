@@ -80,8 +80,12 @@ class WritePlan:
     @property
     def label(self) -> str:
         """Return the operator's name for messages."""
-        named = self.request.uid or self.request.label
-        return self.request.operator if named in (None, str(self.operator_id)) else f"{named} ({self.operator_id})"
+        operator_name = self.request.uid or self.request.label
+        return (
+            self.request.operator
+            if operator_name in (None, str(self.operator_id))
+            else f"{operator_name} ({self.operator_id})"
+        )
 
     @property
     def marked(self) -> tuple[int, ...]:
