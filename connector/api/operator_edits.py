@@ -6,28 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.engines.face import Face, R, T
-from pyspark_savepoint.formats.errors import (
-    OptionError,
-    type_name,
-)
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.engine import expect_same_engine
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import (
-    add_rows,
-    add_table,
-)
-from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    KEYED_STATE,
-)
+from pyspark_savepoint.plan.state_inputs import add_rows, add_table
+from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE
 from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.options.keywords import (
-        KeyedStateOptions,
-    )
+    from pyspark_savepoint.options.keywords import KeyedStateOptions
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 
 

@@ -11,17 +11,8 @@ from pyspark_savepoint.plan.consents import with_consent
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.several_states import add_states
-from pyspark_savepoint.plan.state_inputs import (
-    add_operator_state,
-    add_table,
-)
-from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    BROADCAST,
-    LIST,
-    TIMERS,
-    UNION,
-    WINDOW_STATE,
-)
+from pyspark_savepoint.plan.state_inputs import add_operator_state, add_table
+from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, TIMERS, UNION, WINDOW_STATE
 from pyspark_savepoint.text.helpful_names import own_arguments
 
 if TYPE_CHECKING:
@@ -38,12 +29,7 @@ class StateEdits(Face[R, T]):
     """Changes of keyed state, windows, timers, operator state and keys."""
 
     def with_window_state(
-        self,
-        uid: OperatorRef,
-        rows: R,
-        *,
-        key: str | Sequence[str] | None = None,
-        **options: Unpack[KeyedStateOptions],
+        self, uid: OperatorRef, rows: R, *, key: str | Sequence[str] | None = None, **options: Unpack[KeyedStateOptions]
     ) -> Self:
         """Add window state to an operator.
 
@@ -78,12 +64,7 @@ class StateEdits(Face[R, T]):
         )
 
     def with_timers(
-        self,
-        uid: OperatorRef,
-        rows: R,
-        *,
-        key: str | Sequence[str] | None = None,
-        **options: Unpack[KeyedStateOptions],
+        self, uid: OperatorRef, rows: R, *, key: str | Sequence[str] | None = None, **options: Unpack[KeyedStateOptions]
     ) -> Self:
         """Add timers to an operator.
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.engines.display import html_tree, line, text_tree
 from pyspark_savepoint.engines.face import Face, R, T
-from pyspark_savepoint.formats.errors import (
-    OptionError,
-)
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.options.option_values import to_options
@@ -20,9 +18,7 @@ from pyspark_savepoint.options.paths import path_text, reached, snapshot_path
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
-    from pyspark_savepoint.options.keywords import (
-        StoreOptions,
-    )
+    from pyspark_savepoint.options.keywords import StoreOptions
 
 
 class Writes(Face[R, T]):
