@@ -191,7 +191,8 @@ class Inspection(Family[S, R, T]):
             sp.inspect.doctor("size=20GB", since="/savepoints/of-yesterday")
 
         """
-        from pyspark_savepoint.insight.doctor import Budgets, examine, findings_table
+        from pyspark_savepoint.insight.budgets import Budgets
+        from pyspark_savepoint.insight.doctor import examine, findings_table
 
         older = None if since is None else other_of(self._savepoint, since)
         with self._engine.showing("examining"):
@@ -246,7 +247,7 @@ class Inspection(Family[S, R, T]):
 
         """
         from pyspark_savepoint.engines.migrating import migration_of
-        from pyspark_savepoint.insight.doctor import Budgets
+        from pyspark_savepoint.insight.budgets import Budgets
         from pyspark_savepoint.insight.section_parts import ReportRequest
         from pyspark_savepoint.insight.sections import history_of, page_of
         from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of

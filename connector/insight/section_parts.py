@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
-from pyspark_savepoint.insight.doctor import Budgets
+from pyspark_savepoint.insight.budgets import Budgets
 from pyspark_savepoint.insight.page import brief, title_of
 from pyspark_savepoint.insight.surveys import Examined, Surveys
 from pyspark_savepoint.statebackends.evolution.changes import Evolution

@@ -28,8 +28,9 @@ from pyspark_savepoint.formats.snapshot.leftovers import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.insight import charts
+from pyspark_savepoint.insight.budgets import Budgets
 from pyspark_savepoint.insight.change_sections import changes_section, growth_section, since_section, sources_section
-from pyspark_savepoint.insight.doctor import Budgets, Severity, examined
+from pyspark_savepoint.insight.doctor import Severity, examined
 from pyspark_savepoint.insight.page import Section, code, html, moment, named, size_of, span, table
 from pyspark_savepoint.insight.restore_sections import evolution_section, evolved_of, migration_section, restore_section
 from pyspark_savepoint.insight.section_parts import MAX_LISTED, MOST_OPEN, ReportRequest, damage_note

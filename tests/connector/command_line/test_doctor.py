@@ -12,7 +12,8 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.errors import OptionError
-from pyspark_savepoint.insight.doctor import Budgets, Finding, examine
+from pyspark_savepoint.insight.budgets import Budgets
+from pyspark_savepoint.insight.doctor import Finding, examine
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.committer import commit
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
