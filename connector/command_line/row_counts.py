@@ -85,12 +85,12 @@ class RowCounts:
         name: Table = "operator_state" if state.kind == OPERATOR else "window_state"
         read = base.table(name, operator.identifier, state=job_name_of(state.origin)).select("key", *windows)
         kinds = [field.type for field in read.schema]
-        given, with_value = _keys_with_value(rows, [*key, *windows], (column, state), kinds)
+        key_rows, with_value = _keys_with_value(rows, [*key, *windows], (column, state), kinds)
         before = updated = kept = 0
         for batch in read.batches():
             places = _places(batch.columns)
             before += len(batch)
-            updated += pc.sum(pc.is_in(places, value_set=given)).as_py() or 0
+            updated += pc.sum(pc.is_in(places, value_set=key_rows)).as_py() or 0
             kept += pc.sum(pc.is_in(places, value_set=with_value)).as_py() or 0
         return cls(state.name, "window" if windows else "key", before, len(with_value), updated, kept)
 
@@ -118,23 +118,23 @@ class RowCounts:
         """
         if not columns:
             return {}
-        shown = [job_name_of(state.origin) for state, _ in columns.values()]
-        read = base.table("keyed_state", operator.identifier, raw=shown).select("key", *shown)
+        state_names = [job_name_of(state.origin) for state, _ in columns.values()]
+        read = base.table("keyed_state", operator.identifier, raw=state_names).select("key", *state_names)
         of_columns = [(column, state) for state, column in columns.values()]
         places, values = _keys_with_values(rows, key, of_columns, read.schema.field(0).type)
-        before, updated, kept = np.zeros((3, len(shown)), np.int64)
+        before, updated, kept = np.zeros((3, len(state_names)), np.int64)
         for batch in read.batches():
             row = pc.index_in(_places(batch.columns[:1]), value_set=places)
-            found = np.asarray(row.is_valid())
+            is_present = np.asarray(row.is_valid())
             number = np.asarray(pc.fill_null(row, 0))
             present = np.column_stack([np.asarray(column.is_valid()) for column in batch.columns[1:]])
             before += present.sum(axis=0)
-            updated += (present & found[:, None]).sum(axis=0)
-            if found.any():
-                has = np.unpackbits(values[number[found]], axis=1, count=len(shown)).view(np.bool_)
-                kept += (present[found] & has).sum(axis=0)
-        given = np.unpackbits(values, axis=1, count=len(shown)).sum(axis=0, dtype=np.int64)
-        counts = zip(columns, before, given, updated, kept, strict=True)
+            updated += (present & is_present[:, None]).sum(axis=0)
+            if is_present.any():
+                has = np.unpackbits(values[number[is_present]], axis=1, count=len(state_names)).view(np.bool_)
+                kept += (present[is_present] & has).sum(axis=0)
+        present_counts = np.unpackbits(values, axis=1, count=len(state_names)).sum(axis=0, dtype=np.int64)
+        counts = zip(columns, before, present_counts, updated, kept, strict=True)
         return {name: cls(name, "key", *map(int, numbers)) for name, *numbers in counts}
 
 

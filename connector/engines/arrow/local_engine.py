@@ -310,9 +310,9 @@ class LocalEngine:
 
     def with_state_windows(self, rows: LocalRows, lookup: SessionLookup) -> LocalRows:
         """Return rows of sessions with their state windows. Those of all keys are held in memory."""
-        given = STATE_WINDOW in rows.schema.names
+        has_state_window = STATE_WINDOW in rows.schema.names
         schema = rows.schema
-        if not given:
+        if not has_state_window:
             schema = schema.append(pa.field(STATE_WINDOW, schema.field(WINDOW_COLUMN).type))
 
         def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -324,9 +324,9 @@ class LocalEngine:
                 for key, session in zip(keys, sessions, strict=True):
                     session_key = repr((key, session))
                     if session_key not in windows:
-                        raise ValueRangeError(f"{lookup.unknown}{session}. {lookup.remedy(given)}")
+                        raise ValueRangeError(f"{lookup.unknown}{session}. {lookup.remedy(has_state_window)}")
                     states.append(windows[session_key])
-                if given:
+                if has_state_window:
                     _expect_same(sessions, states, batch.column(STATE_WINDOW).to_pylist(), lookup)
                     yield batch
                     continue
@@ -345,8 +345,8 @@ class LocalEngine:
 
         def grouped() -> Iterator[pa.RecordBatch]:
             table = rows.table().combine_chunks()
-            known = pc.and_(table.column(WINDOW_COLUMN).is_valid(), table.column(under).is_valid())
-            table = table.filter(known).combine_chunks()
+            is_complete = pc.and_(table.column(WINDOW_COLUMN).is_valid(), table.column(under).is_valid())
+            table = table.filter(is_complete).combine_chunks()
             owner = group_numbers([table.column(key).combine_chunks() for key in keys], len(table))
             order = np.argsort(owner, kind="stable")
             starts = np.flatnonzero(np.diff(owner[order], prepend=-1))
@@ -721,8 +721,8 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.map_(_plain(kind.key_type, name), _plain(kind.item_type, name))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return pa.list_(_plain(kind.value_type, name))
-    known = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
-    if kind in (*known, pa.binary(), pa.date32()) or types.is_decimal128(kind) or types.is_duration(kind):
+    plain_types = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
+    if kind in (*plain_types, pa.binary(), pa.date32()) or types.is_decimal128(kind) or types.is_duration(kind):
         return kind
     raise OptionError(
         "a column has an Arrow type that state of Flink is not written from",
@@ -804,8 +804,8 @@ def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
     windows: dict[str, Any] = {}
     for batch in sets.batches():
         keys, pairs = batch.column("key").to_pylist(), batch.column(lookup.state).to_pylist()
-        for given, sessions in zip(keys, pairs, strict=True):
-            key = tuple(given.values()) if len(lookup.keys) > 1 else (given,)
+        for key_column, sessions in zip(keys, pairs, strict=True):
+            key = tuple(key_column.values()) if len(lookup.keys) > 1 else (key_column,)
             for pair in sessions or ():
                 session, window = pair if lookup.is_map else (pair["f0"], pair["f1"])
                 windows.setdefault(repr((key, window)), window)
@@ -815,8 +815,8 @@ def _state_windows(sets: LocalRows, lookup: SessionLookup) -> dict[str, Any]:
 
 def _expect_same(sessions: list[Any], expected: list[Any], actual: list[Any], lookup: SessionLookup) -> None:
     """Raise ValueRangeError for a row that names another state window than its session has."""
-    for session, state_window, named in zip(sessions, expected, actual, strict=True):
-        if state_window != named:
+    for session, state_window, actual_window in zip(sessions, expected, actual, strict=True):
+        if state_window != actual_window:
             raise ValueRangeError(
-                f"{lookup.other}{session} is stored under {state_window}, not under {named}. {lookup.drop}"
+                f"{lookup.other}{session} is stored under {state_window}, not under {actual_window}. {lookup.drop}"
             )

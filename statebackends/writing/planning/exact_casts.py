@@ -127,20 +127,20 @@ class _Choice:
         matched = [kind for kind in among if places_of(source, kind) is not None]
         if not matched:
             self._refuse_fields(source, among[0], path)
-        chosen = matched[0]
+        struct_type = matched[0]
         fields = []
-        for field, index in zip(chosen, places_of(source, chosen) or [], strict=True):
+        for field, index in zip(struct_type, places_of(source, struct_type) or [], strict=True):
             kinds = [kind.field(field.name).type for kind in among if kind.get_field_index(field.name) >= 0]
             kind = self.choose(source.field(index).type, kinds, f"{path}.{field.name}")
             fields.append(pa.field(field.name, kind))
         return pa.struct(fields)
 
     def _refuse_fields(self, source: pa.StructType, target: pa.StructType, path: str) -> NoReturn:
-        wanted, given = [field.name for field in target], [field.name for field in source]
-        missing = [name for name in wanted if name not in given]
-        strange = [name for name in given if name not in wanted]
+        target_names, source_names = [field.name for field in target], [field.name for field in source]
+        missing = [name for name in target_names if name not in source_names]
+        strange = [name for name in source_names if name not in target_names]
         if _is_positional(target) or not (missing or strange):
-            remedy = f"the type has {len(wanted)} fields, the column {len(given)}"
+            remedy = f"the type has {len(target_names)} fields, the column {len(source_names)}"
         elif missing and strange:
             remedy = f"field {missing[0]!r} is missing: {did_you_mean(missing[0], strange)}"
         elif missing:
@@ -150,13 +150,13 @@ class _Choice:
             remedy = f"drop the field {strange[0]!r}, which the type does not have"
         raise OptionError(
             f"the fields of column {path!r} are not those of its type in Flink",
-            expected=f"{', '.join(wanted)}  ({self.flink_type})",
-            found=", ".join(given),
+            expected=f"{', '.join(target_names)}  ({self.flink_type})",
+            found=", ".join(source_names),
             remedy=remedy,
         )
 
     def refuse(self, source: pa.DataType, among: list[pa.DataType], path: str) -> NoReturn:
-        known = list(dict.fromkeys(spark_type(kind) for kind in among))
+        type_names = list(dict.fromkeys(spark_type(kind) for kind in among))
         column = path.partition(".")[0]
         if any(map(is_variant, among)):
             raise OptionError(
@@ -167,9 +167,9 @@ class _Choice:
             )
         raise OptionError(
             f"column {path!r} cannot be written as {self.flink_type}: its type does not fit",
-            expected=" or ".join(known),
+            expected=" or ".join(type_names),
             found=spark_type(source),
-            remedy=f"cast it to {known[0]}"
+            remedy=f"cast it to {type_names[0]}"
             + ("" if column.endswith(LAST_ACCESS) else f", or name another type for {column!r} in option 'types'"),
         )
 
@@ -177,18 +177,18 @@ class _Choice:
 def places_of(source: pa.StructType, target: pa.StructType) -> list[int] | None:
     """Return the source positions of the target's fields: by name, else by position if names are positional."""
     names = [field.name for field in source]
-    wanted = [field.name for field in target]
-    if len(names) != len(wanted):
+    target_names = [field.name for field in target]
+    if len(names) != len(target_names):
         return None
     for fold in (str, str.casefold):
-        given = [fold(name) for name in names]
-        if len(set(given)) == len(given) and {fold(name) for name in wanted} == set(given):
-            return [given.index(fold(name)) for name in wanted]
-    own = [name for name in wanted if not POSITIONAL.fullmatch(name)]
+        folded_names = [fold(name) for name in names]
+        if len(set(folded_names)) == len(folded_names) and {fold(name) for name in target_names} == set(folded_names):
+            return [folded_names.index(fold(name)) for name in target_names]
+    own = [name for name in target_names if not POSITIONAL.fullmatch(name)]
     if not _is_positional(target) or not set(own) <= set(names):
         return None
     rest = (index for index, name in enumerate(names) if name not in own)
-    return [names.index(name) if name in own else next(rest) for name in wanted]
+    return [names.index(name) if name in own else next(rest) for name in target_names]
 
 
 def _is_positional(kind: pa.StructType) -> bool:
