@@ -32,8 +32,8 @@ INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 JAVA_LIST = LogicalType("RAW", class_name="java.util.LinkedList")
 #: The part of a call that keeps values of a type in such lists: the type of the list does not tell theirs.
 IN_LISTS = "lists of "
-#: Order of a FIRST_VALUE or LAST_VALUE that has none.
-NO_ORDER = -(2**63)
+#: Orders of a LAST_VALUE, or of a FIRST_VALUE that has its value, and of one that waits for it.
+NO_ORDER, WAITING = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[Logica
         word = function.split("_")[0].lower()
         names = (f"{word}Value", f"{word}Order")
         row = LogicalType("ROW", names=names, children=(replace(kinds[0], nullable=True), BIGINT))
-        yield one(row, "row", {names[0]: None, names[1]: NO_ORDER}, Merge.NEVER)
+        order = WAITING if word == "first" else NO_ORDER
+        yield one(row, "row", {names[0]: None, names[1]: order}, Merge.NEVER)
 
 
 def _sum_of_average(kinds: Sequence[LogicalType]) -> LogicalType | None:

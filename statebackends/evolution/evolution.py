@@ -144,7 +144,7 @@ def _narrowed(
     changes: Iterable[OperatorChange], old: Singles, new: Singles, savepoint: Snapshot | None
 ) -> Iterator[OperatorChange]:
     """Yield changes, and of operators that have one key group in one plan alone, that they get it or lose it."""
-    limits = {str(one.operator_id): one.max_parallelism for one in savepoint.operators} if savepoint is not None else {}
+    stored = {str(one.operator_id): one for one in savepoint.operators} if savepoint is not None else {}
     for change in changes:
         if change.new is None or (change.old is None and change.new.of_connector):
             yield change
@@ -156,8 +156,11 @@ def _narrowed(
         if change.old is None:
             yield replace(change, narrows=True)
             continue
-        planned = 1 if old.has(change.old) else None
-        limit = limits.get(str(change.old.operator_id), planned)
+        planned, operator = 1 if old.has(change.old) else None, stored.get(str(change.old.operator_id))
+        if change.old.of_connector and planned == 1 and operator is not None and operator.parallelism > 1:
+            yield change  # its connector does not follow the operator before it
+            continue
+        limit = planned if operator is None else operator.max_parallelism
         if limit == 1 or (limit is None and change.old.of_connector):
             yield change
             continue

@@ -14,6 +14,7 @@ Recorded are both compiled plans, the savepoint ``before``, that of NEW at the s
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,38 @@ ORDERS = table(
 )
 WIDE_ORDERS = ORDERS.replace("price INT", "price BIGINT")
 PAYMENTS = table("payments", "shop STRING, paid INT")
+
+
+AGGREGATE = re.compile(r"(?P<call>[A-Z_]+\(.*?\))(?: FILTER \(WHERE (?P<condition>.*)\))? AS \w+")
+
+
+def from_now_on(old: str, new: str) -> str | None:
+    """Return the calls of NEW where those that OLD does not have count what comes after the savepoint alone.
+
+    None if one of them is no plain call of an aggregate.
+    """
+    known = {call.rpartition(" AS ")[0] for call in split_calls(old)}
+    found = []
+    for call in split_calls(new):
+        said, _, name = call.rpartition(" AS ")
+        match = AGGREGATE.fullmatch(call)
+        if said not in known:
+            if match is None or not said.startswith(("COUNT(", "SUM(", "AVG(", "MIN(", "MAX(", "FIRST_", "LAST_")):
+                return None
+            only = f"id >= {BEFORE}" + (f" AND {match['condition']}" if match["condition"] else "")
+            said = f"{match['call']} FILTER (WHERE {only})"
+        found.append(f"{said} AS {name}")
+    return ", ".join(found)
+
+
+def split_calls(calls: str) -> list[str]:
+    """Return calls one by one: those end with `` AS name``."""
+    found = [""]
+    for part in calls.split(", "):
+        found[-1] += f", {part}" if found[-1] else part
+        if found[-1].count("(") == found[-1].count(")") and part.split()[-2:-1] == ["AS"]:
+            found.append("")
+    return found[:-1]
 
 
 def moment(number: int) -> str:

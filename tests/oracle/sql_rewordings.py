@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.oracle.sql_changes import BEFORE, ORDERS, PAYMENTS, Case, Query, Script, table
+from tests.oracle.sql_changes import BEFORE, ORDERS, PAYMENTS, Case, Query, Script, from_now_on, table
 from tests.oracle.sql_kinds import ASYNC, CHANGED, LATER, PAID, RATES, Kinds, changes, main, orders
 
 
@@ -54,8 +54,9 @@ def _calls(kinds: Kinds) -> None:
     group = "SELECT shop, {} FROM orders GROUP BY shop"
 
     def calls(name: str, old: str, new: str, columns: str = "a", to: str | None = None, **more: Any) -> None:
-        text = group.format(old)
-        kinds.add(f"calls/{name}", f"shop {columns}", text, text, group.format(new), to=f"shop {to or columns}", **more)
+        text, later = group.format(old), from_now_on(old, new)
+        more |= {"to": f"shop {to or columns}", "truth": group.format(later) if later else None}
+        kinds.add(f"calls/{name}", f"shop {columns}", text, text, group.format(new), **more)
 
     case = "SUM(CASE WHEN amount > {} THEN price ELSE 0 END) AS a"
     calls("case-bound", case.format(20), case.format(25))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tests.oracle.sql_changes import from_now_on, split_calls
+
 if TYPE_CHECKING:
     from tests.oracle.sql_kinds import Kinds
 
@@ -81,9 +83,11 @@ RESULTS = (
 def written(kinds: Kinds, computed: Sequence[str], tripled: Sequence[str]) -> None:
     """Add queries over orders; ``computed`` and ``tripled`` are their table with two definitions of one column."""
     for name, calls in CALLS.items():
-        columns = [" ".join(["shop", *(call.split()[-1] for call in _split(each))]) for each in calls]
+        columns = [" ".join(["shop", *(call.split()[-1] for call in split_calls(each))]) for each in calls]
         text = f"SELECT shop, {calls[0]} FROM orders GROUP BY shop"
-        kinds.add(f"written/{name}", columns[0], text, *calls, to=columns[1])
+        later = from_now_on(*calls)
+        truth = text.replace(calls[0], later) if later else None
+        kinds.add(f"written/{name}", columns[0], text, *calls, to=columns[1], truth=truth)
     _keys(kinds)
     _nested(kinds)
     _rows(kinds)
@@ -102,16 +106,6 @@ def written(kinds: Kinds, computed: Sequence[str], tripled: Sequence[str]) -> No
     kinds.add("written/hint-off", "shop n", hinted, hint, "")
     more = ("SELECT ", f"SELECT {hint}", "AS n", "AS n, SUM(amount) AS a")
     kinds.add("written/hint-and-call", "shop n", text, *more, to="shop n a")
-
-
-def _split(calls: str) -> list[str]:
-    """Return calls one by one: those end with `` AS name``."""
-    parts, found = calls.split(", "), [""]
-    for part in parts:
-        found[-1] += f", {part}" if found[-1] else part
-        if " AS " in part and part.split()[-2] == "AS":
-            found.append("")
-    return found[:-1]
 
 
 def _keys(kinds: Kinds) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, Buffer
+from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, WAITING, Buffer
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, Merge, OldField, StateChange, Verdict
 from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
@@ -566,7 +566,8 @@ def _in_order(call: AggregateCall, buffer: Buffer, column: pa.Array, owner: Long
     chosen = order[begins if call.function == "FIRST_VALUE" else ends]
     values = aggregates.placed(column.take(pa.array(chosen)), owner[chosen], count)
     kind = raw_type(buffer.column.kind)
-    numbers = pa.array(np.full(count, NO_ORDER, np.int64))
+    waits = np.asarray(values.is_null()) & (call.function == "FIRST_VALUE")
+    numbers = pa.array(np.where(waits, WAITING, NO_ORDER))
     return struct_array(kind, [values.cast(kind[0].type), numbers], count)
 
 

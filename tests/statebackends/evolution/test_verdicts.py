@@ -448,3 +448,17 @@ def test_rows_of_a_rank_that_are_also_taken_out_are_not_filled() -> None:
 
 def test_a_temporal_join_of_a_job_with_a_time_to_live() -> None:
     assert evolution("2.3.0/temporal-ttl").verdict is Verdict.AS_IS
+
+
+def test_a_committer_of_two_subtasks_keeps_its_max_parallelism_behind_an_operator_without_a_key() -> None:
+    found = evolution("2.3.0/committing-of-two")
+    assert found.verdict is Verdict.AS_IS
+    assert [one.new_uid for one in found.operators if one.narrows] == []
+    assert [one.old_uid for one in found.operators if str(one.old_uid).startswith("Sink Committer")] != []
+
+
+def test_a_first_value_that_is_filled_takes_the_next_one() -> None:
+    """Flink takes a value where the order is the largest; with any other, NULL would stay for ever."""
+    change = evolution("2.3.0/first-value-of-other", fill="initial").of("6_group-aggregate")
+    assert change is not None
+    assert change.states[0].fields[0].source == Constant({"firstValue": None, "firstOrder": 2**63 - 1})

@@ -37,7 +37,7 @@ import org.apache.flink.table.api.TableEnvironment;
  * <p>A line has {@code tables} and {@code inserts} (SQL), {@code plan} (a file: the plan to run, or where the plan of the
  * statements is written), {@code script}, and unless only the plan is wanted {@code until}: the number of changes to
  * play, then the savepoint {@code savepoint} if it is named, and from there {@code end}. A restored job has {@code
- * restore} and {@code from}. {@code conf} are settings of Flink. The answer has the rows that arrived ({@code [sink,
+ * restore} and {@code from}, {@code quiet} how long it waits for rows. {@code conf} are settings of Flink. The answer has the rows that arrived ({@code [sink,
  * row]}) {@code before} the savepoint and {@code after} it, or the {@code error}.
  */
 public final class SqlChanges {
@@ -93,14 +93,14 @@ public final class SqlChanges {
         CompiledPlan plan = env.loadPlan(PlanReference.fromFile(file));
         JobClient client = plan.execute().getJobClient().orElseThrow();
         try {
-            play(client, job.get("until").asInt());
+            play(client, job.get("until").asInt(), quiet(job));
             answer.put("before", Replay.arrived());
             if (job.hasNonNull("savepoint")) {
                 savepoint(client, Path.of(job.get("savepoint").asText()), format(job), tmp);
             }
             if (job.hasNonNull("end")) {
                 int before = Replay.arrived().size();
-                play(client, job.get("end").asInt());
+                play(client, job.get("end").asInt(), quiet(job));
                 List<List<String>> all = Replay.arrived();
                 answer.put("after", all.subList(before, all.size()));
             }
@@ -154,8 +154,13 @@ public final class SqlChanges {
         object.put(name, object.get(name).asInt() - by);
     }
 
+    /** For how many times 20 ms nothing must arrive until all is taken to be there: a busy machine needs more. */
+    private static int quiet(JsonNode job) {
+        return job.path("quiet").asInt(10);
+    }
+
     /** Releases one change after the other, and waits until nothing more arrives. */
-    private static void play(JobClient client, int number) throws Exception {
+    private static void play(JobClient client, int number, int quiet) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIME_LIMIT_SECONDS);
         while (!Snapshots.allRunning(cluster, client.getJobID()) || !Replay.hasReaders()) {
             expectRunning(client, deadline);
@@ -169,7 +174,7 @@ public final class SqlChanges {
             }
         }
         int still = 0;
-        for (int arrived = -1; still < 10; arrived = Replay.arrived().size()) {
+        for (int arrived = -1; still < quiet; arrived = Replay.arrived().size()) {
             expectRunning(client, deadline);
             Thread.sleep(20);
             still = Replay.arrived().size() == arrived ? still + 1 : 0;
