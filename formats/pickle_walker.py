@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import (
@@ -39,8 +41,10 @@ from pyspark_savepoint.formats.pickled_objects import (
     call,
     size_of,
 )
-from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, variant_array
+from pyspark_savepoint.formats.variant import FREE_GROWTH, MAX_DEPTH, MAX_GROWTH, VariantError, variant_array
 
+#: Rows from which on it is faster to read pickles together.
+MANY = 32
 MAX_PROTOCOL = 5
 #: The first opcode of every pickle since protocol 2.
 PROTO = b"\x80"
@@ -60,14 +64,30 @@ class _Mark:
     """Marker on the stack for the start of a group."""
 
 
-def _variants(values: Iterator[Any], data: list[bytes | None], source: int) -> pa.Array:
+def _variants(column: pa.Array, value_of: Callable[[bytes], Any], framed: bool) -> pa.Array:
     """Return a column of values, or of their bytes where a variant cannot hold them."""
+    if len(column) >= MANY:
+        from pyspark_savepoint.formats.pickle_columns import read_together
+
+        together, variants = read_together(column, framed, FREE_GROWTH + MAX_GROWTH * column.nbytes)
+        if together.all():
+            return variants
+        if together.any():
+            with suppress(VariantError):
+                others = _one_by_one(column.filter(pa.array(~together)), value_of)
+                places = np.argsort(np.append(np.flatnonzero(together), np.flatnonzero(~together)))
+                return pa.concat_arrays([variants, others]).take(pa.array(places))
     try:
-        return variant_array(values, source, data)
+        return _one_by_one(column, value_of)
     except VariantError as error:
         raise ValueRangeError(
             f"a pickled value cannot be a VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
         ) from None
+
+
+def _one_by_one(column: pa.Array, value_of: Callable[[bytes], Any]) -> pa.Array:
+    rows = column.to_pylist()
+    return variant_array((None if data is None else value_of(data) for data in rows), column.nbytes, rows)
 
 
 def decode_pyflink(column: pa.Array) -> pa.Array:
@@ -75,8 +95,7 @@ def decode_pyflink(column: pa.Array) -> pa.Array:
 
     PyFlink writes ``i32 length  pickle``, and several of them where it flushes a batch: those become an array.
     """
-    rows = column.to_pylist()
-    return _variants((None if data is None else _unframed(data) for data in rows), rows, column.nbytes)
+    return _variants(column, _unframed, True)
 
 
 def _unframed(data: bytes) -> Any:
@@ -105,8 +124,7 @@ def decode_pickled_or_binary(column: pa.Array) -> pa.Array:
         except SavepointError:
             return data
 
-    rows = column.to_pylist()
-    return _variants(map(value_of, rows), rows, column.nbytes)
+    return _variants(column, value_of, False)
 
 
 def is_pickle(data: bytes) -> bool:

@@ -11,8 +11,8 @@ from pyspark_savepoint.formats.kernels.load import be_u64
 from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, LOW6, put_utf8
 from pyspark_savepoint.formats.kernels.strings import varint as any_varint
 
-#: How the characters of a text are written: ASCII whose last byte has bit 0x80; ASCII; units of UTF-16.
-MARKED, ASCII, UNITS = 0, 1, 2
+#: How the characters of a text are written: ASCII whose last byte has bit 0x80; ASCII; units of UTF-16; UTF-8.
+MARKED, ASCII, UNITS, UTF8 = 0, 1, 2, 3
 LOW7, HIGH, ONE = np.uint64(0x7F), np.uint64(0x80), np.uint64(1)
 LOW32 = np.int64(0xFFFFFFFF)
 
@@ -205,7 +205,8 @@ def put_text(buf: Any, start: Any, size: Any, form: Any, out: Any, q: Any) -> An
             size -= units
             q = put_utf8(out, q, c)
     else:
+        bits = 0xFF if form == UTF8 else 0x7F
         for k in range(size):
-            out[q + k] = buf[start + k] & 0x7F
+            out[q + k] = buf[start + k] & bits
         q += size
     return q

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.kryo_bytes import UNITS, put_text
+from pyspark_savepoint.formats.kernels.kryo_bytes import ASCII, put_text
 from pyspark_savepoint.formats.kernels.kryo_kinds import (
     BIG_DECIMAL,
     BIG_INTEGER,
@@ -478,7 +478,7 @@ def _order(table: Any, parts: Any, texts: Any, buf: Any, tree: Any, i: Any, pair
             key = tree[j, 0]
             key_kind = table[key, KIND] if key >= 0 else OTHER
             if key_kind == TEXT:
-                good = good and tree[j, 2] & 3 != UNITS
+                good = good and tree[j, 2] & 3 <= ASCII
             elif (_has_text(key_kind) and key_kind != ENUM) or key_kind >= CONTAINER:
                 good = False
             elif key_kind != ENUM:

@@ -33,8 +33,8 @@ from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as 
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import BOXES, Arguments, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
-from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import STATE, doubled
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
+from pyspark_savepoint.formats.variant_columns import STATE, doubled
 
 Cells = npt.NDArray[np.int64]
 #: Ways to read the objects of the containers that are written, by the kinds of their columns.
