@@ -34,7 +34,7 @@ LEFT, NO_ROOM = -1, -2
 @kernel
 def _is_utf8(buf: Any, p: Any, end: Any) -> Any:
     """Return whether bytes are UTF-8 without halves of surrogate pairs."""
-    good = True
+    good: Any = True
     while good and p < end:
         first = np.int64(buf[p])
         size = 1 if first < 0x80 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
@@ -133,10 +133,10 @@ def _make_tuple(tree: Any, n: Any, stack: Any, memo: Any, known: Any, start: Any
         for column in range(4):
             tree[k, column] = tree[k - 1, column]
         tree[k, 3] += 1
-    k = np.int64(known - 1)
-    while k >= 0 and memo[k] >= first:
-        memo[k] += 1
-        k -= 1
+    last = known - 1
+    while last >= 0 and memo[last] >= first:
+        memo[last] += 1
+        last -= 1
     depth = np.int64(0)
     for k in range(start, top):
         if stack[k] == ON_MARK:
