@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from importlib.resources import files
+from itertools import chain
 from types import MappingProxyType
 from typing import ClassVar, TypeAlias, TypeVar
 
@@ -96,7 +98,7 @@ def _plugged_in() -> dict[str, type[TypeSerializer]]:
 
 def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
     """Return a serializer of this package. Modules are imported until one has registered it."""
-    if snapshot_class not in _REGISTRY and len(_IMPORTED) < len(MODULES):
+    if snapshot_class not in _REGISTRY:
         for _ in loaded():
             if snapshot_class in _REGISTRY:
                 break
@@ -291,45 +293,34 @@ def _skip_composite(reader: SnapshotReader, name: str) -> None:
 
 
 # -- the modules that register Flink's own serializers, which are imported until one is found -------------------------
-# Those that nearly every savepoint needs come first, and those of SQL, Avro, CEP and Kryo last: importing takes time.
+# Importing takes time: those that nearly every savepoint needs come first, and those of SQL, Avro and CEP last.
 
 MODULES = (
-    "basic.primitives",
-    "basic.strings",
-    "basic.arrays",
-    "basic.blobs",
-    "composite.collections",
-    "composite.pojo",
-    "basic.enums",
-    "composite.fields",
-    "composite.wrappers",
-    "composite.flinkx",
-    "runtime.ttl",
-    "runtime.operators",
-    "basic.temporal",
-    "basic.java_math",
-    "kryo.described.serializer",
-    "runtime.stream_element",
-    "runtime.generic",
-    "sql.rowdata",
-    "sql.table_data",
-    "avro.serializer",
-    "runtime.cep",
-    "beam.serializer",
+    *("basic.primitives", "basic.strings", "basic.arrays", "basic.blobs", "composite.collections", "composite.pojo"),
+    *("basic.enums", "composite.fields", "composite.wrappers", "composite.flinkx", "runtime.ttl", "runtime.operators"),
+    *("basic.temporal", "basic.java_math", "kryo.described.serializer", "runtime.stream_element", "runtime.generic"),
+    *("sql.rowdata", "sql.table_data", "avro.serializer", "runtime.cep", "beam.serializer"),
 )
-
-
-#: Those of ``MODULES`` that were imported.
+#: The folders whose other modules follow.
+FOLDERS = ("basic", "composite", "runtime")
+#: The modules that were imported.
 _IMPORTED: set[str] = set()
 
 
 def loaded() -> Iterator[str]:
-    """Import the modules of ``MODULES`` one by one, which registers their classes. Yield each name after that."""
-    for module in MODULES:
+    """Import one module after the other, which registers their classes. Yield each name after that."""
+    for module in chain(MODULES, _others()):
         if module not in _IMPORTED:
-            import_module(f"pyspark_savepoint.formats.serializers.{module}")
+            import_module(f"{__package__}.{module}")
             _IMPORTED.add(module)
         yield module
+
+
+@cache
+def _others() -> tuple[str, ...]:
+    names = [(folder, file.name) for folder in FOLDERS for file in files(f"{__package__}.{folder}").iterdir()]
+    found = {f"{folder}.{name[:-3]}" for folder, name in names if name.endswith(".py") and name != "__init__.py"}
+    return tuple(sorted(found.difference(MODULES)))
 
 
 #: Serializers, each with the name of its snapshot class; or serializers or their classes, by snapshot class.

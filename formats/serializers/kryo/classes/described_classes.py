@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyspark_savepoint.formats.class_files import JavaClass, JavaField
-from pyspark_savepoint.formats.class_files.class_file import FINAL, PUBLIC
+from pyspark_savepoint.formats.class_files.class_file import ABSTRACT, FINAL, PUBLIC
 from pyspark_savepoint.formats.class_files.java_types import (
     OBJECT,
     ArrayType,
@@ -35,12 +35,11 @@ from pyspark_savepoint.formats.class_files.java_types import (
     class_name,
     parse_field_type,
 )
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ENUM,
     ENUMS,
     FIELDS,
-    FIELDS_OF,
-    FINAL_CLASSES,
     JAVA_STREAM,
     PRIMITIVES,
     WRAPPERS,
@@ -260,7 +259,9 @@ class DescribedClasses:
         inner = name.lstrip("[")
         if inner != name:
             return len(inner) == 1 or self.is_final(inner[1:-1])
-        known = True if name in PRIMITIVES or name in WRAPPERS else is_final_class(name)
+        if name in PRIMITIVES or name in WRAPPERS:
+            return True
+        known = None if name in FIELD_CLASSES else is_final_class(name)
         return self.describe(name).is_final if known is None else known
 
     def is_enum(self, name: str) -> bool:
@@ -387,15 +388,15 @@ class DescribedClasses:
 
 def _field_class(name: str) -> JavaClass | None:
     """Return a class of the JDK or of Flink with the fields that Kryo writes."""
-    described = FIELDS_OF.get(name)
-    if described is None:
+    row = FIELD_CLASSES.get(name)
+    if row is None:
         return None
     fields, parameters = [], []
-    for declaration in described.split():
+    for declaration in row.fields.split():
         field, _, descriptor = declaration.partition(":")
         kind = parse_field_type(descriptor)
         if isinstance(kind, TypeVariable):
             parameters.append(kind.name)
         fields.append(JavaField(field, 0, kind, OBJECT if isinstance(kind, TypeVariable) else kind))
-    flags = PUBLIC | (FINAL if name in FINAL_CLASSES else 0)
+    flags = PUBLIC | (FINAL if row.final else 0) | (ABSTRACT if row.abstract else 0)
     return JavaClass(name, flags, ClassSignature(tuple(parameters), OBJECT, ()), OBJECT.name, tuple(fields), ())

@@ -2,7 +2,7 @@
 
 :data:`LAYOUTS` has every class with the name of its layout: what Kryo writes for its objects. ``bodies.py`` has each
 layout in both versions; columns, VARIANT, objects and migration all take it from there. Classes that Kryo writes field
-by field have these in :data:`FIELDS_OF`. A class that is neither listed here nor in the job's class files cannot be
+by field are rows of ``field_classes.py``. A class that is neither listed here nor in the job's class files cannot be
 read, because it is not known whether it is final, which determines the bytes before its objects.
 
 :class:`KryoObject` has all contents of the bytes of both versions. If two fields refer to the same object in Java, they
@@ -30,10 +30,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES, TUPLE
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import LANG as LANG
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import TIME as TIME
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import UTIL as UTIL
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError
 
 STRING = "java.lang.String"
-UTIL, LANG, TIME = "java.util.", "java.lang.", "java.time."
 #: A field: the class that declares it, and its name.
 FieldKey: TypeAlias = tuple[str, str]
 
@@ -85,8 +88,6 @@ def map_of(
     """Return a map of keys and values, in the order in which they are written."""
     return KryoObject(class_name, list(entries))
 
-
-TUPLE = "org.apache.flink.api.java.tuple.Tuple"
 
 # -- ids -----------------------------------------------------------------------------------------------------------
 
@@ -170,68 +171,8 @@ ENUMS: Mapping[str, tuple[str, ...]] = {
         *("YEAR_OF_ERA", "YEAR", "ERA", "INSTANT_SECONDS", "OFFSET_SECONDS"),
     ),
 }
-_DATE, _CLOCK, _DATE_TIME = (
-    f"L{name};".replace(".", "/") for name in (TIME + "LocalDate", TIME + "LocalTime", TIME + "LocalDateTime")
-)
-_OFFSET, _ZONE = "Ljava/time/ZoneOffset;", "Ljava/time/ZoneId;"
-_TEXT, _ATOMIC = "Ljava/lang/String;", "java/util/concurrent/atomic/"
-#: Fields by class, with their types as class files have them; T, K and V are its type parameters.
-FIELDS_OF: Mapping[str, str] = {
-    TIME + "LocalDate": "day:S month:S year:I",
-    TIME + "LocalTime": "hour:B minute:B nano:I second:B",
-    TIME + "LocalDateTime": f"date:{_DATE} time:{_CLOCK}",
-    TIME + "Instant": "nanos:I seconds:J",
-    TIME + "Duration": "nanos:I seconds:J",
-    TIME + "Period": "days:I months:I years:I",
-    TIME + "ZonedDateTime": f"dateTime:{_DATE_TIME} offset:{_OFFSET} zone:{_ZONE}",
-    TIME + "OffsetDateTime": f"dateTime:{_DATE_TIME} offset:{_OFFSET}",
-    TIME + "OffsetTime": f"offset:{_OFFSET} time:{_CLOCK}",
-    TIME + "Year": "year:I",
-    TIME + "YearMonth": "month:I year:I",
-    TIME + "MonthDay": "day:I month:I",
-    TIME + "ZoneOffset": "totalSeconds:I",
-    TIME + "ZoneRegion": f"id:{_TEXT}",
-    UTIL + "Optional": "value:TT;",
-    UTIL + "OptionalInt": "isPresent:Z value:I",
-    UTIL + "OptionalLong": "isPresent:Z value:J",
-    UTIL + "OptionalDouble": "isPresent:Z value:D",
-    UTIL + "concurrent.atomic.AtomicLong": "value:J",
-    UTIL + "concurrent.atomic.AtomicInteger": "value:I",
-    UTIL + "concurrent.atomic.AtomicBoolean": "value:I",
-    UTIL + "concurrent.atomic.AtomicReference": "value:TT;",
-    UTIL + "AbstractMap$SimpleEntry": "key:TK; value:TV;",
-    UTIL + "AbstractMap$SimpleImmutableEntry": "key:TK; value:TV;",
-    UTIL + "Random": "haveNextNextGaussian:Z nextNextGaussian:D seed:Ljava/util/concurrent/atomic/AtomicLong;",
-    UTIL + "Collections$ReverseComparator": "",
-    LANG + "String$CaseInsensitiveComparator": "",
-    UTIL + "concurrent.atomic.AtomicLongArray": "array:[J",
-    UTIL + "concurrent.atomic.AtomicIntegerArray": "array:[I",
-    UTIL + "concurrent.atomic.AtomicReferenceArray": "array:[Ljava/lang/Object;",
-    **{
-        UTIL + f"concurrent.atomic.Atomic{kind}Reference": f"pair:L{_ATOMIC}Atomic{kind}Reference$Pair;"
-        for kind in ("Stamped", "Markable")
-    },
-    UTIL + "concurrent.atomic.AtomicStampedReference$Pair": "reference:TT; stamp:I",
-    UTIL + "concurrent.atomic.AtomicMarkableReference$Pair": "mark:Z reference:TT;",
-    UTIL + "KeyValueHolder": "key:TK; value:TV;",
-    UTIL + "IntSummaryStatistics": "count:J max:I min:I sum:J",
-    UTIL + "LongSummaryStatistics": "count:J max:J min:J sum:J",
-    UTIL + "DoubleSummaryStatistics": "count:J max:D min:D simpleSum:D sum:D sumCompensation:D",
-    # As Java 9 and newer have it.
-    UTIL + "StringJoiner": (
-        f"delimiter:{_TEXT} elts:[{_TEXT} emptyValue:{_TEXT} len:I prefix:{_TEXT} size:I suffix:{_TEXT}"
-    ),
-    # Their counts are transient: Kryo writes nothing of them.
-    **dict.fromkeys((UTIL + f"concurrent.atomic.{kind}Adder" for kind in ("Long", "Double")), ""),
-    UTIL + "concurrent.atomic.LongAccumulator": "function:Ljava/util/function/LongBinaryOperator; identity:J",
-    UTIL + "concurrent.atomic.DoubleAccumulator": "function:Ljava/util/function/DoubleBinaryOperator; identity:J",
-    "java.io.File": f"path:{_TEXT}",
-    "java.math.MathContext": "precision:I roundingMode:Ljava/math/RoundingMode;",
-    "scala.math.BigDecimal": "bigDecimal:Ljava/math/BigDecimal; computedHashCode:I mc:Ljava/math/MathContext;",
-    "scala.math.BigInt": "bigInteger:Ljava/math/BigInteger;",
-    "java.net.URL": f"authority:{_TEXT} file:{_TEXT} hashCode:I host:{_TEXT} port:I protocol:{_TEXT} ref:{_TEXT}",
-    **{f"{TUPLE}{size}": " ".join(f"f{place}:TT{place};" for place in range(size)) for size in range(26)},
-}
+#: The fields of the classes of ``field_classes.py``.
+FIELDS_OF: Mapping[str, str] = {name: row.fields for name, row in FIELD_CLASSES.items() if not row.abstract}
 #: Layouts of many classes; the layout of any other class in the list has its name.
 FIELDS, ENUM, JAVA_STREAM, ARRAY = "fields", "enum", "stream", "[]"
 COLLECTION, NO_NULLS, SORTED_COLLECTION = "collection", "collection without nulls", "sorted collection"
@@ -292,26 +233,21 @@ LAYOUTS: Mapping[str, str] = {
         for name in (
             *PRIMITIVES,
             *(f"[{code}" for code in "ZBSCIJFD"),
-            *("java.math.BigInteger", "java.math.BigDecimal", "java.math.MathContext", "java.sql.Time"),
-            *("java.sql.Timestamp", "java.text.SimpleDateFormat", "java.net.InetSocketAddress", "java.net.URL"),
-            *("java.io.File", LANG + "Class"),
+            *("java.math.BigInteger", "java.math.BigDecimal", "java.sql.Time", "java.sql.Timestamp"),
+            *("java.text.SimpleDateFormat", "java.net.InetSocketAddress", "java.net.URL", LANG + "Class"),
             *(UTIL + each for each in ("UUID", "BitSet", "Locale", "regex.Pattern", "Arrays$ArrayList")),
-            *(UTIL + f"Optional{kind}" for kind in ("", "Int", "Long", "Double")),
-            *(UTIL + f"concurrent.atomic.Atomic{kind}" for kind in ("Integer", "Long", "Boolean", "Reference")),
-            *(UTIL + f"concurrent.atomic.Atomic{kind}Array" for kind in ("Integer", "Long")),
-            *("scala.math.BigDecimal", "scala.math.BigInt", SKIP_LIST_MAP),
-            *(name for name in FIELDS_OF if name.startswith(TIME)),
+            *(UTIL + f"Optional{kind}" for kind in ("Int", "Long", "Double")),
+            *(name for name, row in FIELD_CLASSES.items() if row.shown is not None or name.startswith(TIME)),
+            SKIP_LIST_MAP,
         )
     },
 }
 FINAL_CLASSES = (
     PRIMITIVES
     | {LANG + name for name in ("String", "StringBuilder", "StringBuffer", "Class", "StackTraceElement")}
-    | {UTIL + name for name in ("UUID", "Optional", "OptionalInt", "OptionalLong", "OptionalDouble", "Currency")}
-    | {UTIL + "regex.Pattern", UTIL + "Locale", "java.net.URI", "java.net.URL", "sun.nio.cs.UTF_8"}
-    | {"java.net.Inet4Address", "java.net.Inet6Address", "java.math.MathContext"}
-    | {"scala.math.BigDecimal", "scala.math.BigInt", UTIL + "KeyValueHolder", UTIL + "StringJoiner"}
-    | {name for name in FIELDS_OF if name.startswith(TIME)}
+    | {UTIL + name for name in ("UUID", "Currency", "regex.Pattern", "Locale")}
+    | {"java.net.URI", "sun.nio.cs.UTF_8", "java.net.Inet4Address", "java.net.Inet6Address"}
+    | {name for name, row in FIELD_CLASSES.items() if row.final}
     | ENUMS.keys()
 )
 #: Interfaces and classes that do not determine the class of a value.
@@ -324,6 +260,7 @@ GENERAL = frozenset(
         *("java.util.AbstractMap", "java.util.AbstractCollection", "java.util.AbstractQueue", "java.util.EnumSet"),
         *("java.util.Map$Entry", "java.util.concurrent.ConcurrentMap", "java.time.temporal.Temporal"),
         *("java.time.temporal.TemporalAmount", "java.time.ZoneId"),
+        *(name for name, row in FIELD_CLASSES.items() if row.abstract),
     ]
 )
 #: Interfaces and classes that are not final, besides those of the list.

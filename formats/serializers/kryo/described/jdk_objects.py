@@ -14,10 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.class_files.java_types import parse_field_type
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
 from pyspark_savepoint.formats.serializers.basic.strings import java_text
 from pyspark_savepoint.formats.serializers.basic.temporal import NANOS_PER_SECOND
+from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES, FieldClass
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUMS, LANG, TIME, UTIL
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.times import EPOCH_DAY, local_date, zone_of
@@ -248,8 +251,19 @@ def _numbers(name: str, form: re.Pattern[str], example: str, *parts: str) -> Mak
     return make
 
 
-def _atomic(name: str) -> Make:
-    return lambda value: _object(name, value=int(value))
+def _kind_of(row: FieldClass) -> str:
+    """Return the class of the only field of a class."""
+    return erased(parse_field_type(row.fields.partition(":")[2]))
+
+
+def _of_field(name: str, row: FieldClass) -> Make:
+    """Return the function that makes an object of the value of its only field."""
+    kind = _kind_of(row)
+
+    def make(value: Any) -> KryoObject:
+        return KryoObject(name, {(name, row.shown): KryoObject(kind, int(value) if kind == "int" else value)})
+
+    return make
 
 
 # -- all of them ---------------------------------------------------------------------------------------------------
@@ -273,7 +287,6 @@ _TEXTS = (LANG + "StringBuilder", LANG + "StringBuffer", UTIL + "Currency", "jav
 _MAKERS: Mapping[str, Make] = {
     **{name: _object_maker(name) for name in (*_PLAIN, *_TEXTS, "java.sql.Time")},
     "char": _character,
-    "java.io.File": lambda value: KryoObject("java.io.File", {("java.io.File", "path"): KryoObject(STRING, value)}),
     UTIL + "UUID": _uuid,
     "java.math.BigInteger": _big_integer,
     "java.math.BigDecimal": _big_decimal,
@@ -290,8 +303,9 @@ _MAKERS: Mapping[str, Make] = {
     TIME + "YearMonth": _numbers(TIME + "YearMonth", YEAR_MONTH, "2024-01", "year", "month"),
     TIME + "MonthDay": _numbers(TIME + "MonthDay", MONTH_DAY, "--01-31", "month", "day"),
     **{
-        name: _atomic(name)
-        for name in (UTIL + f"concurrent.atomic.Atomic{kind}" for kind in ("Integer", "Long", "Boolean"))
+        name: _of_field(name, row)
+        for name, row in FIELD_CLASSES.items()
+        if row.column is not None and " " not in row.fields and _kind_of(row) in _PLAIN
     },
 }
 _DATES = ("java.util.Date", "java.sql.Date")

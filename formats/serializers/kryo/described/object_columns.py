@@ -41,7 +41,14 @@ from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import
     erased,
     substituted,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS, UTIL, FieldKey, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
+    ENUM,
+    FIELDS,
+    LAYOUTS,
+    UTIL,
+    FieldKey,
+    KryoObject,
+)
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     Constants,
@@ -53,6 +60,7 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     BIG_NUMBERS,
     KINDS,
     classes_in,
+    is_struct,
     plain_value,
     type_of,
     variant_of,
@@ -270,7 +278,7 @@ class ObjectColumns:
         if plugged is not None:
             return _plugged(name, plugged)
         java_class = self.classes.find(name)
-        if java_class is None or name.startswith("java."):
+        if java_class is None or (name in LAYOUTS and not is_struct(name)):
             return _variant_of(name, "a column does not tell the class of its objects")
         if name in around or len(around) >= MAX_DEPTH:
             return _variant_of(name, "it contains itself")

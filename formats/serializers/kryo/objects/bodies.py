@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_j
 from pyspark_savepoint.formats.json_text import number_of
 from pyspark_savepoint.formats.serializers.basic.java_math import to_text
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ARRAY,
     BUILDER,
@@ -810,9 +811,12 @@ def _by_column(_: Rendering, content: dict[FieldKey, Any]) -> dict[str, Any]:
     return named
 
 
-def _only(_: Rendering, content: dict[FieldKey, Any]) -> Any:
-    """Return the only field of an object that holds a value."""
-    (value,) = content.values()
+def _of_field(shown: str) -> Callable[[Rendering, Any], Any]:
+    """Return the function that takes the value of one field for that of an object, or null."""
+
+    def value(_: Rendering, content: dict[FieldKey, Any]) -> Any:
+        return next((each for (_, field), each in content.items() if field == shown), None)
+
     return value
 
 
@@ -822,10 +826,6 @@ def _flag(_: Rendering, content: dict[FieldKey, Any]) -> bool:
     return bool(value)
 
 
-def _decimal_of_scala(_: Rendering, content: dict[FieldKey, Any]) -> Any:
-    return content["scala.math.BigDecimal", "bigDecimal"]
-
-
 def _present(_: Rendering, content: dict[FieldKey, Any]) -> Any:
     """Return an optional number; Kryo 2 writes both fields of the class even if it is absent."""
     present, value = content.values()
@@ -833,16 +833,10 @@ def _present(_: Rendering, content: dict[FieldKey, Any]) -> Any:
 
 
 _VALUES_OF_FIELDS: Mapping[str, Callable[[Rendering, Any], Any]] = {
-    **{UTIL + f"concurrent.atomic.Atomic{name}": _only for name in ("Integer", "Long", "Reference")},
-    **{UTIL + f"concurrent.atomic.Atomic{name}Array": _only for name in ("Integer", "Long")},
+    **{name: _of_field(row.shown) for name, row in FIELD_CLASSES.items() if row.shown is not None},
     UTIL + "concurrent.atomic.AtomicBoolean": _flag,
-    UTIL + "Optional": _only,
     **{UTIL + f"Optional{name}": _present for name in ("Int", "Long", "Double")},
-    "java.io.File": _only,
-    "java.math.MathContext": _by_column,
     "java.net.URL": lambda _, content: _url(content),
-    "scala.math.BigDecimal": _decimal_of_scala,
-    "scala.math.BigInt": _only,
 }
 
 
@@ -992,7 +986,7 @@ BODIES_5: Mapping[str, Body] = {
     UTIL + "regex.Pattern": Body(_read_pattern_5, _write_pattern_5),
     "java.net.URL": Body(_read_url_5, _write_url_5, raw=ObjectReader.some_text, raw_of=_url_text),
     CHARSET: _TEXT,
-    UTIL + "Optional": Body(_read_optional_5, _write_optional_5, value=_only),
+    UTIL + "Optional": Body(_read_optional_5, _write_optional_5, value=_of_field("value")),
     UTIL + "OptionalInt": _optional_number_5("OptionalInt", "i", "int", 0),
     UTIL + "OptionalLong": _optional_number_5("OptionalLong", "q", "long", 0),
     UTIL + "OptionalDouble": _optional_number_5("OptionalDouble", "d", "double", float("nan")),

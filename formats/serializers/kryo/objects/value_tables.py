@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.class_files.java_types import ClassType, JavaType
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs
 from pyspark_savepoint.formats.kernels import kryo_kinds as kinds
 from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import arguments_of, erased, substituted
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ARRAY,
     BUILDER,
@@ -103,12 +104,16 @@ _KINDS: Mapping[str, int | tuple[int, int]] = {
     EMPTY: kinds.EMPTY,
     EMPTY_MAP: (kinds.MAP, kinds.EMPTY),
     SINGLETON: kinds.SINGLETON,
-    **{UTIL + f"concurrent.atomic.Atomic{name}": kinds.FIELDS for name in ("Integer", "Long", "Boolean", "Reference")},
 }
+#: Kinds of objects with one number, by the type of their only field.
+_ALONE: Mapping[str, int] = {"I": kinds.INT, "J": kinds.LONG}
 #: How the layouts of classes with one field are read.
 _ATOMIC: Mapping[str, tuple[int, int]] = {
-    UTIL + "concurrent.atomic.AtomicInteger": (kinds.INT, kinds.INT),
-    UTIL + "concurrent.atomic.AtomicLong": (kinds.LONG, kinds.LONG),
+    **{
+        name: (_ALONE[row.fields.partition(":")[2]],) * 2
+        for name, row in FIELD_CLASSES.items()
+        if row.column is not None and row.fields.partition(":")[2] in _ALONE
+    },
     UTIL + "concurrent.atomic.AtomicBoolean": (kinds.BOOLEAN, kinds.FLAG),
     UTIL + "concurrent.atomic.AtomicReference": (kinds.OPTIONAL, kinds.REFERENCE),
 }

@@ -13,6 +13,7 @@ from pyspark.sql.variant_utils import VariantUtils
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     ARRAY,
     ENUMS,
@@ -23,7 +24,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import ObjectValues
-from pyspark_savepoint.formats.serializers.kryo.described.serializer import KINDS, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.serializer import KINDS, MANY, KryoSerializer, is_struct
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
     KryoObject,
@@ -36,6 +37,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, 
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import Budget, ValueReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Rendering, Version
 from pyspark_savepoint.formats.variant import VARIANT
+from tests.formats.serializers.codec_checks import encode
 from tests.formats.serializers.kryo.test_kryo import ROWS
 
 VERSIONS: tuple[Version, Version] = (2, 5)
@@ -176,7 +178,7 @@ BY_CLASS: dict[str, tuple[KryoObject, Any]] = {
         "http://a.b:80/c?d#e",
     ),
 }
-PRIMITIVES_OF = {"I": "int", "J": "long", "S": "short", "B": "byte", "Z": "boolean", "D": "double"}
+PRIMITIVES_OF = {"I": "int", "J": "long", "S": "short", "B": "byte", "Z": "boolean", "F": "float", "D": "double"}
 #: A Java object stream that cannot be made of a value here: the tests of values of real Kryo have it.
 STREAMS = {"java.text.SimpleDateFormat", "void"}
 
@@ -193,10 +195,11 @@ def example(name: str) -> tuple[KryoObject, Any]:
         return KryoObject(name, 2), ENUMS[name][2]
     if layout == "enum set":
         return KryoObject(name, [0, 2], TIME + "DayOfWeek"), ["MONDAY", "WEDNESDAY"]
-    assert layout == "fields"
-    fields = [each.partition(":") for each in FIELDS_OF[name].split()]
-    parts = {field: of_type(kind) for field, _, kind in fields}
-    return made(name, *(part for part, _ in parts.values())), {field: value for field, (_, value) in parts.items()}
+    row = FIELD_CLASSES[name]
+    parts = {field: of_type(kind) for field, _, kind in (each.partition(":") for each in row.fields.split())}
+    values = {field: value for field, (_, value) in parts.items()}
+    found = made(name, *(part for part, _ in parts.values()))
+    return found, values if row.shown is None else values.get(row.shown)
 
 
 def of_type(descriptor: str) -> tuple[KryoObject | None, Any]:
@@ -206,6 +209,8 @@ def of_type(descriptor: str) -> tuple[KryoObject | None, Any]:
         return KryoObject(kind, BY_LAYOUT[kind][0]), BY_LAYOUT[kind][1]
     if descriptor == "Ljava/lang/String;" or descriptor[0] == "T":
         return text("t"), "t"
+    if descriptor in BY_LAYOUT:
+        return KryoObject(descriptor, BY_LAYOUT[descriptor][0]), BY_LAYOUT[descriptor][1]
     if descriptor[0] == "[":
         return KryoObject(descriptor.replace("/", "."), [text("t"), None]), ["t", None]
     name = descriptor[1:-1].replace("/", ".")
@@ -261,6 +266,12 @@ def test_every_class_is_read_in_every_position(name: str, version: Version) -> N
     assert decode(own, b"\0", version).to_pylist() == [None]
     if column.type == VARIANT:
         assert shown(column) == wanted
+    elif is_struct(name):
+        assert column.to_pylist() == [wanted]
+        written = JobClasses(kryo=version).described(own)
+        assert encode(written, column) == [write_object(found, object_format(version, own.classes))]
+        many = Cursors.over([data] * MANY, options=DecodeOptions(kryo=version))
+        assert own.decode(many).to_pylist() == [wanted] * MANY
     assert shown(decode(KryoSerializer.of("java.lang.Object"), data, version)) == wanted
     listed = write_object(list_of([found, None, found]), form)
     in_list = [wanted, None, wanted]
