@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors import sinks, sources
 from pyspark_savepoint.formats.connectors.payloads.connector import Connector
+from pyspark_savepoint.formats.connectors.payloads.edits import SplitEdits
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     COMMITTABLES,
     FRAMED_STATES,
@@ -32,7 +33,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     read_element,
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import TWO_PHASE_COMMIT
-from pyspark_savepoint.formats.connectors.sources.hybrid import hybrid_connectors
+from pyspark_savepoint.formats.connectors.sources.hybrid import hybrid_connectors, over_each
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, did_you_mean
 from pyspark_savepoint.formats.plug_ins import CONNECTORS, PlugIn, plugged_in
@@ -199,8 +200,9 @@ Kind = ConnectorKind[Any]
 
 @cache
 def plugged_connectors() -> tuple[Connector, ...]:
-    """Return the connectors of installed packages."""
-    return tuple(connector for entry in plugged_in(CONNECTORS) for connector in _connectors_of(entry))
+    """Return the connectors of installed packages, and the hybrid sources over theirs."""
+    found = [connector for entry in plugged_in(CONNECTORS) for connector in _connectors_of(entry)]
+    return (*found, *over_each(found))
 
 
 def _connectors_of(entry: EntryPoint) -> list[Connector]:
@@ -217,7 +219,26 @@ def _connector(value: object, name: str) -> Connector:
         return Connector(value.name, (guarded(value, name),), versions="", proof="")
     if not isinstance(value, Connector):
         raise TypeError(f"{value!r:.200} is neither a Connector nor a ConnectorKind")
-    return replace(value, kinds=tuple(guarded(kind, name) for kind in value.kinds))
+    if not isinstance(value.edits, SplitEdits | None):
+        raise TypeError(f"{value.edits!r:.200} is not a SplitEdits")
+    edits = None if value.edits is None else _guarded_edits(value.edits, name)
+    return replace(value, kinds=tuple(guarded(kind, name) for kind in value.kinds), edits=edits)
+
+
+def _guarded_edits(edits: SplitEdits, name: str) -> SplitEdits:
+    """Return edits that name the plug-in in errors; ValueError and KeyError stay: they refuse what a user gave."""
+
+    def method(doing: str) -> Callable[..., Any]:
+        function = getattr(edits, doing)
+
+        def call(_: SplitEdits, *arguments: Any) -> Any:
+            return _called(lambda: function(*arguments), name, doing, KeyError)
+
+        return call
+
+    methods = {each: method(each) for each, member in vars(SplitEdits).items() if callable(member) and each[0] != "_"}
+    made: SplitEdits = type(type(edits).__name__, (SplitEdits,), {**methods, "key_columns": edits.key_columns})()
+    return made
 
 
 def guarded(kind: Kind, name: str) -> Kind:
@@ -257,10 +278,10 @@ def _rows(kind: Kind, value: Any) -> Iterator[Row]:
         yield row
 
 
-def _called(call: Callable[[], Any], name: str, doing: str) -> Any:
+def _called(call: Callable[[], Any], name: str, doing: str, *refusals: type[Exception]) -> Any:
     with PlugIn(name, doing):
         try:
             return call()
-        except ValueError as error:
+        except (ValueError, *refusals) as error:
             refusal = error
     raise refusal

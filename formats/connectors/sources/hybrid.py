@@ -219,8 +219,8 @@ def _refuse_other_source(row: Row, running: int) -> None:
         raise ValueError(f"splits belong to source {running}, which is running, not to source {row['source_index']}")
 
 
-def hybrid_connectors(connectors: Iterable[Connector]) -> list[Connector]:
-    """Return the hybrid sources over the sources of some connectors, and those over any source."""
+def over_each(connectors: Iterable[Connector]) -> list[Connector]:
+    """Return the hybrid sources over the sources of some connectors."""
     found = []
     for connector in connectors:
         inner = [kind for kind in connector.kinds if _is_inner(kind)]
@@ -239,8 +239,13 @@ def hybrid_connectors(connectors: Iterable[Connector]) -> list[Connector]:
                     retention=connector.retention,
                 )
             )
+    return found
+
+
+def hybrid_connectors(connectors: Iterable[Connector]) -> list[Connector]:
+    """Return the hybrid sources over the sources of some connectors, and those over any source."""
     return [
-        *found,
+        *over_each(connectors),
         Connector(
             NAME,
             (_hybrid(NAME, BYTES), _any_enumerator()),

@@ -74,6 +74,113 @@ def test_a_package_that_cannot_be_loaded_is_named(corpus: Path, tmp_path: Path, 
     assert "package plugged 1.2" in printed
 
 
+#: A source of another package, in the layout of Flink's own sequences: an id, the next number, the last one.
+SOURCE = """
+from collections.abc import Mapping
+from dataclasses import replace
+import pyarrow as pa
+from pyspark_savepoint.formats.connectors.payloads.connector import Connector
+from pyspark_savepoint.formats.connectors.payloads.edits import Edited, SplitEdits
+from pyspark_savepoint.formats.connectors.payloads.kind import (
+    SOURCE_COORDINATOR, SPLITS, ConnectorKind, Position, columns,
+)
+from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
+from pyspark_savepoint.formats.structs import I64, Struct, many, of, part, struct
+
+@struct
+class Split(Struct):
+    name: str = part(UTF, "a name")
+    at: int = part(I64, "a number")
+    end: int = part(I64, "a number")
+
+    def row(self):
+        return {"split_id": self.name, "at": self.at, "end": self.end}
+
+COLUMNS = columns(at=pa.int64(), end=pa.int64())
+POSITIONS = lambda split: [Position("shop", split.name, split.at)]
+KINDS = (
+    ConnectorKind("shop", SPLITS, COLUMNS, *payloads(of(Split), (1,)), lambda split: [split.row()],
+                  positions=POSITIONS),
+    ConnectorKind("shop", SOURCE_COORDINATOR, COLUMNS, *payloads(many(of(Split)), (1,), "splits"),
+                  lambda splits: [split.row() for split in splits], states=(),
+                  positions=lambda splits: [position for split in splits for position in POSITIONS(split)]),
+)
+
+class Edits(SplitEdits):
+    key_columns = ("split_id",)
+
+    def key(self, value):
+        return (value.name,)
+
+    def target(self, target):
+        return target if isinstance(target, Mapping) else {"at": target}
+
+    def positioned(self, row):
+        return {"split_id": row["partition"], "at": row["offset"]}
+
+    def moved(self, value, by, clamp):
+        raise RuntimeError("no licence to move")
+
+    def changed(self, value, row):
+        if row["at"] > value.end:
+            raise ValueError(f"{value.name} ends at {value.end}")
+        return replace(value, at=row["at"])
+
+    def goes_back(self, before, after):
+        return after.at < before.at
+
+    def added(self, source, rows):
+        raise ValueError("the shop adds splits itself")
+
+    def removed(self, source, keys, forget):
+        return Edited(self.without(source, set(keys)))
+
+CONNECTORS = [Connector("shop", KINDS, versions="1", proof="", edits=Edits())]
+"""
+EDIT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import pyspark_savepoint
+from pyspark_savepoint import SavepointError
+sp = pyspark_savepoint.open(sys.argv[2])
+(uid,) = {row["operator_uid_hash"] for row in sp.table("splits").rows()}
+at = lambda sp: {row["split_id"]: row["at"] for row in sp.table("splits", connector="shop").rows()}
+before = at(sp)
+first, *others = sorted(before)
+new = sp.sources.with_offsets(uid, {first: 1}).sources.remove_splits(uid, others[:1]).write(sys.argv[3])
+said = []
+for edit in (
+    lambda: sp.sources.with_offsets(uid, {first: 1 << 40}),
+    lambda: sp.sources.with_offsets(uid, by=1),
+    lambda: sp.sources.add_splits(uid, [{"split_id": "9", "at": 1, "end": 2}]),
+    lambda: sp.sources.with_offsets(uid, {"none": 1}),
+):
+    try:
+        edit().write(sys.argv[3] + "-no")
+        said.append("nothing")
+    except SavepointError as error:
+        said.append(str(error))
+print(json.dumps([before, at(new), said]))
+"""
+
+
+def test_a_plugged_in_source_is_read_changed_and_refuses(corpus: Path, tmp_path: Path) -> None:
+    folder = installed(tmp_path, SOURCE, "shop_connectors:CONNECTORS")
+    (savepoint,) = (corpus / "connectors" / "2.3.0-seq").glob("savepoint-*")
+    command = [sys.executable, "-c", EDIT, folder, str(savepoint), str(tmp_path / "new")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after, (beyond, moved, added, unknown) = json.loads(done.stdout)
+    first, second, *_ = sorted(before)
+    assert after == {**{name: at for name, at in before.items() if name != second}, first: 1}
+    assert f"{first} ends at" in beyond
+    assert "the plug-in failed in moved: RuntimeError: no licence to move" in moved
+    assert "package plugged 1.2" in moved
+    assert "the shop adds splits itself" in added
+    assert "has no split none" in unknown
+    assert not (tmp_path / "new-no").exists()
+
+
 def kind(**functions: Any) -> ConnectorKind[Any]:
     own = {"decode": lambda _, view: view.read_i32(), "encode": lambda _, value, out: out.write_i32(value), **functions}
     rows = own.pop("rows", lambda value: [{"n": value}])
