@@ -232,7 +232,7 @@ def _guarded_edits(edits: SplitEdits, name: str) -> SplitEdits:
         function = getattr(edits, doing)
 
         def call(_: SplitEdits, *arguments: Any) -> Any:
-            return _called(lambda: function(*arguments), name, doing, KeyError)
+            return _called(lambda: function(*arguments), name, doing, (ValueError, KeyError))
 
         return call
 
@@ -278,10 +278,12 @@ def _rows(kind: Kind, value: Any) -> Iterator[Row]:
         yield row
 
 
-def _called(call: Callable[[], Any], name: str, doing: str, *refusals: type[Exception]) -> Any:
+def _called(
+    call: Callable[[], Any], name: str, doing: str, refusals: tuple[type[Exception], ...] = (ValueError,)
+) -> Any:
     with PlugIn(name, doing):
         try:
             return call()
-        except (ValueError, *refusals) as error:
+        except refusals as error:
             refusal = error
     raise refusal

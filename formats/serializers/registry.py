@@ -318,7 +318,8 @@ def loaded() -> Iterator[str]:
 
 @cache
 def _others() -> tuple[str, ...]:
-    names = [(folder, file.name) for folder in FOLDERS for file in files(f"{__package__}.{folder}").iterdir()]
+    paths = [(folder, file) for folder in FOLDERS for file in files(f"{__package__}.{folder}").iterdir()]
+    names = [(folder, file.name) for folder, file in paths if file.is_file()]
     found = {f"{folder}.{name[:-3]}" for folder, name in names if name.endswith(".py") and name != "__init__.py"}
     return tuple(sorted(found.difference(MODULES)))
 

@@ -4,9 +4,9 @@ All else follows from a row: how values are read and written in both versions of
 their class, their column, and their value in VARIANT. ``times.py`` and ``bodies.py`` have those of these classes that
 Kryo 5 writes in another way.
 
-    a row with ``column``                    that type: the value of the field ``shown``
-    all fields are of classes with a column  STRUCT of the fields
-    other rows, also those with ``shown``    VARIANT
+    a row with ``column``                              that type: the value of the field ``shown``
+    a row whose fields are numbers, booleans, strings  STRUCT of the fields
+    other rows, also those with ``shown``              VARIANT
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class FieldClass:
     shown: str | None = None
     #: The type of the column of that field.
     column: pa.DataType | None = None
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The names of the fields and their types."""
+        return tuple((name, kind) for name, _, kind in (each.partition(":") for each in sorted(self.fields.split())))
 
 
 _DATE, _CLOCK, _DATE_TIME = "Ljava/time/LocalDate;", "Ljava/time/LocalTime;", "Ljava/time/LocalDateTime;"

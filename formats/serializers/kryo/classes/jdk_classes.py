@@ -30,6 +30,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES, TUPLE
 from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import LANG as LANG
 from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import TIME as TIME
@@ -242,6 +244,27 @@ LAYOUTS: Mapping[str, str] = {
         )
     },
 }
+#: Classes of the fields of objects that are STRUCTs, and the types of their columns, by type.
+PARTS: Mapping[str, tuple[str, pa.DataType]] = {
+    "Z": ("boolean", pa.bool_()),
+    "B": ("byte", pa.int8()),
+    "S": ("short", pa.int16()),
+    "I": ("int", pa.int32()),
+    "J": ("long", pa.int64()),
+    "F": ("float", pa.float32()),
+    "D": ("double", pa.float64()),
+    "Ljava/lang/String;": (STRING, pa.string()),
+}
+
+
+def struct_of(name: str) -> pa.DataType | None:
+    """Return the STRUCT of the fields of a listed class; None if its objects are shown otherwise."""
+    fields = FIELD_CLASSES[name].parts if LAYOUTS.get(name) == FIELDS else ()
+    if not fields or any(kind not in PARTS for _, kind in fields):
+        return None
+    return pa.struct([pa.field(field, PARTS[kind][1]) for field, kind in fields])
+
+
 FINAL_CLASSES = (
     PRIMITIVES
     | {LANG + name for name in ("String", "StringBuilder", "StringBuffer", "Class", "StackTraceElement")}

@@ -209,8 +209,6 @@ class KryoOutput:
     def __init__(self, kryo: int) -> None:
         self.data = bytearray()
         self.order = ">" if kryo == 2 else "<"
-        #: Characters of the longest string that is written without a length.
-        self.short_text = 63 if kryo == 2 else 32
 
     def byte(self, value: int) -> None:
         """Write a byte, signed or unsigned."""
@@ -260,16 +258,12 @@ class KryoOutput:
             self.data.append(first)
 
     def text(self, text: str | None) -> None:
-        """Write a string or null: short ASCII without a length."""
-        if text is not None and 1 < len(text) <= self.short_text and text.isascii():
-            self.ascii_text(text)
+        """Write a string or null: ASCII of 2 to 63 characters without a length."""
+        if text is not None and 1 < len(text) < 64 and text.isascii():
+            self.data += text.encode("ascii")
+            self.data[-1] |= 0x80
         else:
             self.long_text(text)
-
-    def ascii_text(self, text: str) -> None:
-        """Write two ASCII characters or more without a length. Kryo 5 does so for the name of each class."""
-        self.data += text.encode("ascii")
-        self.data[-1] |= 0x80
 
     def long_text(self, text: str | None) -> None:
         """Write a string with its length, as Kryo 2 always writes those of StringBuilder and StringBuffer."""

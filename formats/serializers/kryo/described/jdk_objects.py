@@ -14,14 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.class_files.java_types import parse_field_type
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.java_math import parse_decimal, parse_integer
 from pyspark_savepoint.formats.serializers.basic.strings import java_text
 from pyspark_savepoint.formats.serializers.basic.temporal import NANOS_PER_SECOND
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
 from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES, FieldClass
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUMS, LANG, TIME, UTIL
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUMS, LANG, PARTS, TIME, UTIL, struct_of
 from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.times import EPOCH_DAY, local_date, zone_of
 
@@ -251,17 +249,21 @@ def _numbers(name: str, form: re.Pattern[str], example: str, *parts: str) -> Mak
     return make
 
 
-def _kind_of(row: FieldClass) -> str:
-    """Return the class of the only field of a class."""
-    return erased(parse_field_type(row.fields.partition(":")[2]))
+def _of_fields(name: str, row: FieldClass) -> Make:
+    """Return the function that makes an object of the value of its only field, or of those of all fields."""
+    kinds = {field: PARTS[kind][0] for field, kind in row.parts}
 
-
-def _of_field(name: str, row: FieldClass) -> Make:
-    """Return the function that makes an object of the value of its only field."""
-    kind = _kind_of(row)
+    def part(value: Any, field: str) -> KryoObject | None:
+        kind = kinds[field]
+        if value is None and kind != STRING:
+            raise _refuse(name, value, f"a value of its field {field!r}, which is of a primitive type")
+        return None if value is None else KryoObject(kind, int(value) if kind == "int" else value)
 
     def make(value: Any) -> KryoObject:
-        return KryoObject(name, {(name, row.shown): KryoObject(kind, int(value) if kind == "int" else value)})
+        values = {row.shown: value}
+        if isinstance(value, dict):
+            values = {field: java_text(each) if isinstance(each, str) else each for field, each in value.items()}
+        return KryoObject(name, {(name, field): part(values[field], field) for field in kinds})
 
     return make
 
@@ -303,9 +305,9 @@ _MAKERS: Mapping[str, Make] = {
     TIME + "YearMonth": _numbers(TIME + "YearMonth", YEAR_MONTH, "2024-01", "year", "month"),
     TIME + "MonthDay": _numbers(TIME + "MonthDay", MONTH_DAY, "--01-31", "month", "day"),
     **{
-        name: _of_field(name, row)
+        name: _of_fields(name, row)
         for name, row in FIELD_CLASSES.items()
-        if row.column is not None and " " not in row.fields and _kind_of(row) in _PLAIN
+        if (row.column is not None and {kind for _, kind in row.parts} <= PARTS.keys()) or struct_of(name) is not None
     },
 }
 _DATES = ("java.util.Date", "java.sql.Date")

@@ -44,7 +44,6 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     MAX_GROWTH,
     KryoSerializer,
     OpaqueKryoSerializer,
-    is_struct,
     text_column,
 )
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat, object_format
@@ -112,10 +111,8 @@ class JobClasses:
         if isinstance(serializer, PojoSerializer):
             pojo = replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
             return pojo if self.subclasses is None else replace(pojo, inferred=self.subclasses.below(pojo, self))
-        if not isinstance(serializer, KryoSerializer):
+        if not isinstance(serializer, KryoSerializer) or isinstance(serializer, DescribedKryoSerializer):
             return serializer
-        if isinstance(serializer, DescribedKryoSerializer):
-            return replace(serializer, job=self) if is_struct(serializer.type_class) else serializer
         opaque = isinstance(serializer, OpaqueKryoSerializer)
         typed = not opaque and serializer.arrow_type(DecodeOptions()) != VARIANT
         if (opaque and not self._is_readable(serializer)) or (typed and self.kryo is None):

@@ -41,14 +41,8 @@ from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import
     erased,
     substituted,
 )
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
-    ENUM,
-    FIELDS,
-    LAYOUTS,
-    UTIL,
-    FieldKey,
-    KryoObject,
-)
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import ENUM, FIELDS, UTIL, FieldKey, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
     Constants,
@@ -60,7 +54,6 @@ from pyspark_savepoint.formats.serializers.kryo.described.serializer import (
     BIG_NUMBERS,
     KINDS,
     classes_in,
-    is_struct,
     plain_value,
     type_of,
     variant_of,
@@ -278,7 +271,8 @@ class ObjectColumns:
         if plugged is not None:
             return _plugged(name, plugged)
         java_class = self.classes.find(name)
-        if java_class is None or (name in LAYOUTS and not is_struct(name)):
+        row = FIELD_CLASSES.get(name)
+        if java_class is None or name.startswith("java.") or (row is not None and row.shown is not None):
             return _variant_of(name, "a column does not tell the class of its objects")
         if name in around or len(around) >= MAX_DEPTH:
             return _variant_of(name, "it contains itself")

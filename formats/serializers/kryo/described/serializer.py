@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.class_files.java_types import TypeVariable, parse_field_type
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
@@ -42,13 +41,10 @@ from pyspark_savepoint.formats.serializers.basic.temporal import (
     TIMESTAMP_NTZ,
 )
 from pyspark_savepoint.formats.serializers.composite.optional_map import ENTRIES, OPTIONAL_MAP, Entry
-from pyspark_savepoint.formats.serializers.kryo.classes.described_classes import erased
 from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     BASE_IDS,
     ENUMS,
-    FIELDS,
-    FIELDS_OF,
     FINAL_CLASSES,
     FIRST_USER_ID,
     GENERAL,
@@ -56,6 +52,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
     WRAPPERS,
     KryoClasses,
     is_thrown,
+    struct_of,
 )
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
@@ -158,7 +155,7 @@ KINDS: Mapping[str, ColumnType] = {
     "java.time.LocalDateTime": ColumnType(TIMESTAMP_NTZ, DATE_TIME_PARTS),
     "java.time.Duration": ColumnType(pa.duration("us"), MOMENT),
     "java.util.BitSet": ColumnType(_list(pa.int32())),
-    **{name: ColumnType(row.column) for name, row in FIELD_CLASSES.items() if row.column is not None},
+    **{name: ColumnType(kind) for name, row in FIELD_CLASSES.items() if (kind := row.column or struct_of(name))},
     "[B": ColumnType(pa.binary()),
     "[Z": ColumnType(_list(pa.bool_())),
     "[S": ColumnType(_list(pa.int16())),
@@ -170,18 +167,6 @@ KINDS: Mapping[str, ColumnType] = {
 }
 BIG_DECIMALS = {"java.math.BigDecimal", "scala.math.BigDecimal"}
 BIG_NUMBERS = {"java.math.BigInteger", "scala.math.BigInt"} | BIG_DECIMALS
-
-
-def is_struct(name: str) -> bool:
-    """Return whether a listed class is a STRUCT of its fields, which are all of classes with a column."""
-    if LAYOUTS.get(name) != FIELDS or not FIELDS_OF[name]:
-        return False
-    kinds = [parse_field_type(declaration.partition(":")[2]) for declaration in FIELDS_OF[name].split()]
-    return not any(isinstance(kind, TypeVariable) for kind in kinds) and all(
-        name in KINDS or name in BIG_NUMBERS or is_struct(name) for name in map(erased, kinds)
-    )
-
-
 THROWABLE, UUID = "java.lang.Throwable", "java.util.UUID"
 THROWN = pa.struct([("class", pa.string()), ("message", pa.string())])
 #: Scala classes that Chill does not register, so that they get the next free id, like classes of the job.
@@ -208,27 +193,16 @@ class KryoSerializer(DeclaredSerializer):
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Read the class and three optional maps, whose frames are kept as bytes."""
         fields = cls.read_fields(name, version, reader)
-        return cls._made(name, version, **fields)
+        kind = ThrowableSerializer if fields["type_class"] == THROWABLE else KryoSerializer
+        serializer = kind(name, version, **fields)
+        return serializer if serializer.is_known else OpaqueKryoSerializer(name, version, **fields)
 
     @classmethod
     def of(cls, type_class: str) -> KryoSerializer:
         """Return the serializer of a class in a job without registrations, except those that Flink adds itself."""
         registrations = (_registration(type_class), _registration(AVRO_ARRAY, AVRO_PLACEHOLDERS))
-        return cls._made(KRYO, 2, type_class=type_class, registrations=registrations)
-
-    @classmethod
-    def _made(cls, name: str, version: int, **fields: Any) -> KryoSerializer:
-        """Return the serializer of a class, by what is known of it."""
-        type_class = fields["type_class"]
-        kind = ThrowableSerializer if type_class == THROWABLE else KryoSerializer
-        serializer = kind(name, version, **fields)
-        if not serializer.is_known:
-            return OpaqueKryoSerializer(name, version, **fields)
-        if is_struct(type_class):
-            from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer
-
-            return DescribedKryoSerializer(name, version, **fields)
-        return serializer
+        made = KryoSerializer(KRYO, 2, type_class, registrations)
+        return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
 
     @property
     def flink_type(self) -> str:

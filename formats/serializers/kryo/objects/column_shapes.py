@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import FieldKey
+from pyspark_savepoint.formats.serializers.kryo.classes.field_classes import FIELD_CLASSES
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import PARTS, FieldKey, struct_of
 
 SCALAR, TEXT, ENUM, BIG, VARIANT, STRUCT, LIST, MAP, HELD, OTHER = (
     *("scalar", "text", "enum", "big", "variant", "struct", "list", "map", "held", "other"),
@@ -40,6 +41,14 @@ def leaf_shape(arrow: pa.DataType, classes: tuple[str, ...], written: str = "") 
         name = next((java for java, kind in _ELEMENTS if kind == element), None)
         part = ColumnShape(OTHER, element) if name is None else leaf_shape(element, (name,), name)
         return ColumnShape(LIST, arrow, classes, (part,), (), written)
+    fields = (
+        FIELD_CLASSES[classes[0]].parts
+        if pa.types.is_struct(arrow) and classes[0] in FIELD_CLASSES and struct_of(classes[0]) is not None
+        else ()
+    )
+    if fields:
+        parts = tuple(leaf_shape(PARTS[kind][1], (PARTS[kind][0],), PARTS[kind][0]) for _, kind in fields)
+        return ColumnShape(STRUCT, arrow, classes, parts, tuple((classes[0], field) for field, _ in fields), written)
     if pa.types.is_struct(arrow) and "java.time.Duration" not in classes:
         parts = tuple(ColumnShape(SCALAR, field.type) for field in arrow)
         return ColumnShape(STRUCT, arrow, classes, parts, (), written)

@@ -341,11 +341,7 @@ class ObjectWriter(KryoOutput):
             return
         self.varint(len(self.names))
         self.names[name] = len(self.names)
-        name = BOXES.get(name, name)
-        if self.order == "<" and len(name) > 1 and name.isascii():
-            self.ascii_text(name)
-        else:
-            self.text(name)
+        self.text(BOXES.get(name, name))
 
     def object(
         self, kryo_object: KryoObject | None, nullable: bool = False, arguments: Arguments | None = None
