@@ -236,7 +236,9 @@ def _guarded_edits(edits: SplitEdits, name: str) -> SplitEdits:
 
         return call
 
-    methods = {each: method(each) for each, member in SplitEdits.__dict__.items() if callable(member) and each[0] != "_"}
+    methods = {
+        each: method(each) for each, member in SplitEdits.__dict__.items() if callable(member) and each[0] != "_"
+    }
     made: SplitEdits = type(type(edits).__name__, (SplitEdits,), {**methods, "key_columns": edits.key_columns})()
     return made
 
