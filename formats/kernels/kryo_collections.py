@@ -33,7 +33,7 @@ NO_SUBCLASS, NULL = 2, 1
 #: Result for a node with collections in it.
 INSIDE = 1
 LOW32 = np.uint64(0xFFFFFFFF)
-#: Limit on the characters of a text without a length. Kryo writes at most 63.
+#: Limit on the characters of a text without a length. Kryo 2 writes at most 63, and Kryo 5 32.
 MAX_ASCII = 96
 #: Largest growth of a value: an item of two bytes becomes nine.
 GROWTH = 6
@@ -317,7 +317,7 @@ def _class(classes: Any, buf: Any, p: Any, end: Any) -> Any:
 
 @inline
 def _ascii(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
-    """Write ASCII whose last byte has bit 0x80, which Kryo does with at most 63 characters."""
+    """Write ASCII whose last byte has bit 0x80, which Kryo 2 does with at most 63 characters, and Kryo 5 with 32."""
     nothing = np.int64(-1)
     if q + MAX_ASCII + 9 > out.shape[0]:
         return nothing, q

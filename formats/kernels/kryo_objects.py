@@ -271,8 +271,8 @@ def _put_zoned(
             return _put_part_offset(kryo, data, offset, out, q, constants, state)
         q = _put_class(classes, names, REGION_CLASS, out, q, state)
         q, follows = _put_constant(data, REGION_CLASS, zone, size, out, q, constants, state)
-        return put_string(data, zone, size, out, _new(out, q, state)) if follows else q
-    return put_string(data, zone, size if size > 0 else p - zone, out, q)
+        return put_string(kryo, data, zone, size, out, _new(out, q, state)) if follows else q
+    return put_string(kryo, data, zone, size if size > 0 else p - zone, out, q)
 
 
 @kernel
@@ -333,7 +333,7 @@ def _put_leaf(
 ) -> Any:  # fmt: skip
     """Store the body of what is no container."""
     if read == TEXT:
-        q = put_string(data, a, b, out, q)
+        q = put_string(kryo, data, a, b, out, q)
     elif read in (INT, LONG, SHORT, BYTE, BOOLEAN, FLOAT, DOUBLE, FLAG, YEAR):
         q = _put_number(kryo, read, a, out, q)
     elif read == ENUM:

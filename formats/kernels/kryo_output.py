@@ -73,8 +73,8 @@ def put_flag_and_size(out: Any, q: Any, flag: Any, value: Any) -> Any:
 
 
 @kernel
-def put_string(data: Any, start: Any, size: Any, out: Any, q: Any) -> Any:
-    """Store a text of UTF-8: ASCII of 2 to 63 characters without a length, others in units of UTF-16."""
+def put_string(kryo: Any, data: Any, start: Any, size: Any, out: Any, q: Any) -> Any:
+    """Store a text of UTF-8: short ASCII without a length, others in units of UTF-16."""
     end = start + size
     units, p = np.int64(0), np.int64(start)
     while p < end:
@@ -82,7 +82,7 @@ def put_string(data: Any, start: Any, size: Any, out: Any, q: Any) -> Any:
         units += 2 if c >= 0x10000 else 1
     # An escape is longer than what it stands for.
     is_ascii = units == size
-    if is_ascii and 1 < size < 64:
+    if is_ascii and 1 < size <= (63 if kryo == 2 else 32):
         for k in range(size):
             out[q + k] = data[start + k]
         q += size

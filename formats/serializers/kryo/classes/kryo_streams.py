@@ -209,6 +209,8 @@ class KryoOutput:
     def __init__(self, kryo: int) -> None:
         self.data = bytearray()
         self.order = ">" if kryo == 2 else "<"
+        #: Characters of the longest string that has no length, if it is ASCII.
+        self.short_text = 63 if kryo == 2 else 32
 
     def byte(self, value: int) -> None:
         """Write a byte, signed or unsigned."""
@@ -258,12 +260,23 @@ class KryoOutput:
             self.data.append(first)
 
     def text(self, text: str | None) -> None:
-        """Write a string or null: ASCII of 2 to 63 characters without a length."""
-        if text is not None and 1 < len(text) < 64 and text.isascii():
-            self.data += text.encode("ascii")
-            self.data[-1] |= 0x80
+        """Write a string or null: short ASCII without a length."""
+        if text is not None and 1 < len(text) <= self.short_text and text.isascii():
+            self.ascii_text(text)
         else:
             self.long_text(text)
+
+    def name_of_class(self, name: str) -> None:
+        """Write the name of a class, which has no length in Kryo 5 if it is ASCII."""
+        if self.order == "<" and len(name) > 1 and name.isascii():
+            self.ascii_text(name)
+        else:
+            self.text(name)
+
+    def ascii_text(self, text: str) -> None:
+        """Write two ASCII characters or more without a length."""
+        self.data += text.encode("ascii")
+        self.data[-1] |= 0x80
 
     def long_text(self, text: str | None) -> None:
         """Write a string with its length, as Kryo 2 always writes those of StringBuilder and StringBuffer."""

@@ -33,7 +33,8 @@ WIDTHS = {"short": 2, "char": 2, "float": 4, "double": 8}
 #: Maximum bytes of a number's varint, and the maximum of the last byte if it has that many.
 VARINTS = {"int": (5, 0x0F), "long": (9, 0xFF)}
 MAX_DEPTH = 40
-MAX_TEXT = 63
+#: Characters of the longest text that has no length in both.
+MAX_TEXT = 32
 
 
 class _OtherShapeError(Exception):
@@ -204,7 +205,7 @@ class DirectConversion:
         name_id = value.written[name] = len(value.written)
         if name_id > 0x7F:
             raise _OtherShapeError
-        value.out += bytes((1, name_id)) + _encoded(BOXES.get(name, name))
+        value.out += bytes((1, name_id)) + _name_of_class(BOXES.get(name, name))
 
     def _is_plain(self, name: str) -> bool:
         """Return whether Kryo 5 writes no reference before objects of a class."""
@@ -431,9 +432,9 @@ def _has_arguments(kind: JavaType) -> bool:
     return bool(arguments_of(kind)) or isinstance(kind, TypeVariable)
 
 
-def _encoded(text: str) -> bytes:
+def _name_of_class(name: str) -> bytes:
     output = KryoOutput(5)
-    output.text(text)
+    output.name_of_class(name)
     return bytes(output.data)
 
 

@@ -341,7 +341,7 @@ class ObjectWriter(KryoOutput):
             return
         self.varint(len(self.names))
         self.names[name] = len(self.names)
-        self.text(BOXES.get(name, name))
+        self.name_of_class(BOXES.get(name, name))
 
     def object(
         self, kryo_object: KryoObject | None, nullable: bool = False, arguments: Arguments | None = None

@@ -156,7 +156,7 @@ def _writing(shape: ColumnShape, form: ObjectFormat) -> ColumnWriting:
     classes, texts = [], KryoOutput(form.version)
     for name in names:
         start = len(texts.data)
-        texts.text(BOXES.get(name, name))
+        texts.name_of_class(BOXES.get(name, name))
         classes.append([form.numbers.get(name, -1), start, len(texts.data) - start, -1])
     return ColumnWriting(
         *(form.version, found, np.array(rows, np.int64), np.array(classes, np.int64)),

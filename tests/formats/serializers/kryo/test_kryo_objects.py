@@ -232,3 +232,23 @@ def test_a_locale_that_java_cannot_write_is_refused() -> None:
     assert found.content == fine.content
     with pytest.raises(ForeignError, match="65535"):
         write_object(KryoObject(name, ("x" * 65536, "", "", "", "")), form)
+
+
+@pytest.mark.parametrize(
+    ("version", "size", "written"),
+    [
+        (2, 63, "0301" + "78" * 62 + "f8"),
+        (2, 64, "0301c101" + "78" * 64),
+        (5, 32, "0301" + "78" * 31 + "f8"),
+        (5, 33, "0301a2" + "78" * 33),
+    ],
+)
+def test_long_texts_have_their_length(version: Version, size: int, written: str) -> None:
+    """As Flink 1.20.5 and 2.3.0 write them."""
+    assert write_object(KryoObject(STRING, "x" * size), object_format(version)).hex() == written
+
+
+def test_kryo_5_gives_no_length_of_a_class_name() -> None:
+    name = "com.fasterxml.jackson.databind.node.JsonNodeFactory"
+    found = KryoObject(name, {(name, "_cfgBigDecimalExact"): KryoObject("boolean", False)})
+    assert write_object(found, object_format(5)) == b"\1\0" + name[:-1].encode() + bytes([ord("y") | 0x80]) + b"\1\0"
