@@ -106,7 +106,7 @@ def _s3(target: StoreTarget) -> Client:
         raise LookupError("virtualHosted needs an endpoint with a host name, not an IP address")
     credentials = None if options.anonymous else s3_credentials()
     region = region_of(bucket, options)
-    scheme, host = scheme or "https", host or f"s3.{region}.amazonaws.com"
+    scheme, host = scheme or "https", host or _host_of(region)
     hosts = () if options.anonymous or credentials is not None else s3_credential_hosts(region)
     endpoint = f"{scheme}://{bucket}.{host}" if options.virtual_hosted else f"{scheme}://{host}"
     return Client(
@@ -128,6 +128,11 @@ def _s3(target: StoreTarget) -> Client:
         options.retry_limit or RETRY_LIMIT,
         {"allow_http": scheme == "http", **_staying_at(host, *hosts), **_certificates(options.ca_file)},
     )
+
+
+def _host_of(region: str) -> str:
+    """Return S3's host; China has a domain of its own."""
+    return f"s3.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
 
 
 def _staying_at(*hosts: str) -> dict[str, str]:

@@ -10,8 +10,9 @@ import pytest
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
-from pyspark_savepoint.formats.filesystems.remote import connect
+from pyspark_savepoint.formats.filesystems.remote import StoreTarget, connect
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
+from pyspark_savepoint.formats.filesystems.store_clients import client_of
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 
@@ -137,3 +138,15 @@ def test_handles_choose_no_endpoint(path: str, allow_outside: bool) -> None:
     location = SnapshotLocation(RemoteFileSystem("gs", "bucket"), "/sp", allow_outside)
     with pytest.raises(UnsafePathError, match="the path of a handle is not valid"):
         location.resolve(FileStateHandle(path, 1))
+
+
+@pytest.mark.parametrize(
+    ("region", "endpoint"),
+    [
+        ("eu-central-1", "https://s3.eu-central-1.amazonaws.com"),
+        ("cn-northwest-1", "https://s3.cn-northwest-1.amazonaws.com.cn"),
+    ],
+)
+def test_the_host_of_a_region(region: str, endpoint: str) -> None:
+    options = StorageOptions(region=region, anonymous=True)
+    assert client_of(StoreTarget("s3", "bucket", options, False))().arguments["endpoint"] == endpoint
