@@ -143,7 +143,7 @@ def _made(folder: Path, keys: int) -> Path:
         job.put(rows, random.integers(0, 1 << 30, len(rows)))
         job.checkpoint(number)
     job.close()
-    last = [Snapshot.open(str(made / "job" / f"chk-{CHECKPOINTS - number}"), allow_outside=True) for number in (0, 1)]
+    last = [Snapshot.open(str(made / "job" / f"chk-{CHECKPOINTS - number}"), allow_outside=True) for number in range(3)]
     streams = (stream for one in last for operator in one.operators for stream in streams_of(operator))
     named = {Path(stream.path).name for stream in streams if isinstance(stream, FileStateHandle)}
     for file in (made / "job" / "shared").iterdir():
