@@ -212,6 +212,13 @@ def short_offsets(offsets: Ints | Longs) -> Ints:
     return offsets.astype(np.int32)
 
 
+def doubled(array: Bytes) -> Bytes:
+    """Return an array of twice the size, which begins with the same bytes."""
+    more = np.empty(2 * len(array), np.uint8)
+    more[: len(array)] = array
+    return more
+
+
 def binary_array(kind: pa.DataType, offsets: Ints | Longs, data: Bytes, valid: Flags | None = None) -> pa.Array:
     """Return a utf8 or binary array over offsets and bytes."""
     places = offsets if offsets.dtype == np.int32 else short_offsets(offsets)

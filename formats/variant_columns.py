@@ -8,12 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array, struct_array
+from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array, doubled, struct_array
 from pyspark_savepoint.formats.kernels import kryo_columns, kryo_kinds
 from pyspark_savepoint.formats.variant import VARIANT
-
-#: Numbers that a kernel leaves for its next call.
-STATE = 16
 
 
 class Tables(Protocol):
@@ -31,7 +28,7 @@ class VariantWriting:
         self.tables = tables
         self.buffer = buffer
         self.most = most
-        self.state = np.zeros(STATE, np.int64)
+        self.state = np.zeros(kryo_kinds.STATE, np.int64)
         self.values, self.metadata = (np.empty(min(most, 1 << 10) + 64 * rows, np.uint8) for _ in range(2))
         self.ends, self.metadata_ends = (np.zeros(rows + 1, np.int64) for _ in range(2))
         self.keys = np.zeros((kryo_kinds.MAX_KEYS, 3), np.int64)
@@ -71,10 +68,3 @@ class VariantWriting:
             parts.append(binary_array(pa.binary(), offsets, data[: int(ends[-1])].copy()))
         valid = ~nulls[together]
         return struct_array(VARIANT, parts, len(valid), valid)
-
-
-def doubled(array: Bytes) -> Bytes:
-    """Return an array of twice the size, which begins with the same bytes."""
-    more = np.empty(2 * len(array), np.uint8)
-    more[: len(array)] = array
-    return more

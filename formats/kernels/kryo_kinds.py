@@ -22,8 +22,9 @@ HOW, NODE, TYPE, RANK, KEY, KEY_SIZE = range(6)
 ARGUMENTS, ARGUMENT_0, ARGUMENT_1, LAST, FINAL, OF_CLASS, BOUND = range(7)
 #: Results of the kernels besides the next row, in ``state``: what is to be added to the tables.
 DONE, NEW_NAME, NEW_ID, NO_ROOM, NEW_ZONE = range(5)
-#: Places in ``state``.
+#: Places in ``state``, and how many there are.
 WHAT, AT, SIZE, USED, TRUNCATES, OBJECTS, CLASSES, OUT, METADATA, STAMP, KEYS, YEARS = range(12)
+STATE = 16
 MAX_OPEN, MAX_NAMES = 40, 32
 #: Limit on the keys of a variant, and of the entries of a map with text keys that are sorted here.
 MAX_KEYS, MAX_ENTRIES = 2048, 512

@@ -43,9 +43,9 @@ def display_name(*names: str | None, otherwise: str) -> str:
 
 def operators(savepoint: Snapshot, request: TableRequest) -> list[OperatorState]:
     """Return the operator that the request names, or all."""
-    operator_names = (request.uid, request.uid_hash, request.operator_name)
-    if any(name is not None for name in operator_names):
-        return [savepoint.operator(uid=operator_names[0], uid_hash=operator_names[1], name=operator_names[2])]
+    references = (request.uid, request.uid_hash, request.operator_name)
+    if any(name is not None for name in references):
+        return [savepoint.operator(uid=references[0], uid_hash=references[1], name=references[2])]
     return list(savepoint.operators)
 
 

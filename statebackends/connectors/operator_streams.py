@@ -78,11 +78,11 @@ def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Seque
 def _of_running(operator: OperatorState, elements: Mapping[int, Sequence[bytes]]) -> Mapping[int, Sequence[bytes]]:
     finished = finished_subtasks(operator)
     if not any(elements[index] for index in finished & elements.keys()):
-        return {index: element for index, element in elements.items() if index not in finished}
+        return {index: values for index, values in elements.items() if index not in finished}
     first = running_subtasks(operator)[0]
     placed: dict[int, list[bytes]] = {}
-    for index, element in elements.items():
-        placed.setdefault(first if index in finished else index, []).extend(element)
+    for index, values in elements.items():
+        placed.setdefault(first if index in finished else index, []).extend(values)
     return placed
 
 

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     binary_array,
     bool_array,
+    doubled,
     fixed_array,
     list_array,
     map_array,
@@ -24,7 +25,7 @@ from pyspark_savepoint.formats.kernels import kryo_columns, kryo_kinds, kryo_val
 from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import MAX_NAME, ValueTables
-from pyspark_savepoint.formats.variant_columns import STATE, VariantWriting, doubled
+from pyspark_savepoint.formats.variant_columns import VariantWriting
 
 #: Rows from which on it is faster to read values together: lists of lists are read in columns of a few rows.
 MANY = 32
@@ -53,7 +54,7 @@ class ValueReading:
 
     def __post_init__(self) -> None:
         self.start = self.at.position.copy()
-        self.state = np.zeros(STATE, np.int64)
+        self.state = np.zeros(kryo_kinds.STATE, np.int64)
         self.state[kryo_kinds.TRUNCATES] = self.at.options.timestamps == "truncate"
         self.frames = np.zeros((kryo_kinds.MAX_OPEN, 11), np.int64)
         self.seen = np.zeros(kryo_kinds.MAX_NAMES, np.int64)

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.columns import (
     Flags,
     Longs,
     binary_parts,
+    doubled,
     fixed_values,
     valid_rows,
 )
@@ -34,7 +35,6 @@ from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import Col
 from pyspark_savepoint.formats.serializers.kryo.objects.object_bytes import BOXES, Arguments, ObjectWriter
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ObjectFormat
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
-from pyspark_savepoint.formats.variant_columns import STATE, doubled
 
 Cells = npt.NDArray[np.int64]
 #: Ways to read the objects of the containers that are written, by the kinds of their columns.
@@ -116,7 +116,7 @@ class ColumnWriting:
         except _NotTogetherError:
             return None
         rows, row, classes = len(column), 0, self.classes.copy()
-        state = np.zeros(STATE, np.int64)
+        state = np.zeros(kinds.STATE, np.int64)
         state[kryo_objects.ROOM] = 256 + int(self.classes[:, kryo_objects.NAME_SIZE].max())
         ends, left = np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_)
         constants = np.zeros((kryo_objects.MAX_CONSTANTS, 4), np.int64)
