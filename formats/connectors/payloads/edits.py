@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from pyspark_savepoint.formats.connectors.payloads.kind import ConnectorKind, CoordinatorFrame, Row
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
@@ -48,6 +48,10 @@ class Source:
             counts[split.subtask] += 1
         return min(counts, key=lambda subtask: (counts[subtask], subtask))
 
+    def with_split(self, version: int | None, value: Any) -> Self:
+        """Return the source with one more split, in the reader that has the fewest."""
+        return replace(self, splits=(*self.splits, ReaderSplit(self.emptiest_subtask(), version, value)))
+
 
 S = TypeVar("S", bound=Source)
 
@@ -72,9 +76,13 @@ class SplitEdits(ABC):
     def key(self, value: Any) -> Key:
         """Return what names a split, or a partition of the enumerator."""
 
+    def position_columns(self, target: Target) -> Row:
+        """Return the columns that a position sets, which may be given as these columns."""
+        return target if isinstance(target, Mapping) else self.target(target)
+
     @abstractmethod
-    def target(self, target: Target) -> Row:
-        """Return the columns that a position sets; raise ValueError if it cannot be one."""
+    def target(self, target: int | str) -> Row:
+        """Return the columns that a number or a text sets; raise ValueError if it cannot be a position."""
 
     @abstractmethod
     def positioned(self, row: Row) -> Row:
@@ -154,6 +162,10 @@ def split_text(key: Key) -> str:
     return "-".join(map(str, key))
 
 
+def split_texts(keys: Iterable[Key]) -> str:
+    return ", ".join(sorted(map(split_text, keys)))
+
+
 def whole(value: object, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise ValueError(f"{what} is a whole number from 0, not {value!r}")
@@ -181,6 +193,22 @@ def refuse_repeated(keys: Iterable[Key]) -> None:
 def named_in_source(edits: SplitEdits, source: Source, keys: Sequence[Key], pending: Mapping[Key, Any]) -> set[Key]:
     known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
     return {key for given in keys for key in matching_splits(edits, given, known)}
+
+
+def removed_from_list(
+    edits: SplitEdits, source: S, keys: Sequence[Key], forget: bool | None, consumer: str, split: str, note: str
+) -> Edited[S]:
+    """Return the source without splits of a consumer whose only state is their list: it begins anew what is missing.
+
+    ``note`` says so of the splits in place of ``{}``.
+    """
+    if not forget:
+        raise ValueError(
+            f"{consumer} reads a {split} that is not in its state from the beginning: use with_offsets to 'latest' to "
+            "skip its records, or forget=True to remove it anyway"
+        )
+    gone = named_in_source(edits, source, keys, {})
+    return Edited(edits.without(source, gone), (note.format(split_texts(gone)),))
 
 
 def refuse_changes(row: Row, existing: Row, fixed: Iterable[str]) -> None:

@@ -270,10 +270,14 @@ class _StreamEdits(SplitEdits):
         """Return the id."""
         return (value["split_id"],)
 
-    def target(self, target: Target) -> Row:
-        """Return the offset: JSON, its fields, or a row of the table."""
-        if isinstance(target, Mapping):
-            return target if START in target or "split_id" in target else {START: json.dumps(dict(target))}
+    def position_columns(self, target: Target) -> Row:
+        """Return the offset: its fields, a row of the table, or what ``target`` takes."""
+        if isinstance(target, Mapping) and START not in target and "split_id" not in target:
+            return {START: json.dumps(dict(target))}
+        return super().position_columns(target)
+
+    def target(self, target: int | str) -> Row:
+        """Return the offset, which may be JSON."""
         if isinstance(target, str) and target.lstrip().startswith("{"):
             return {START: target}
         return {START: self.offset(target)}

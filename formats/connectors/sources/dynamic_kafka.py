@@ -23,7 +23,6 @@ from pyspark_savepoint.formats.connectors.payloads.edits import (
     Key,
     S,
     SplitEdits,
-    Target,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
@@ -238,7 +237,7 @@ class DynamicKafkaEdits(SplitEdits):
         """Return cluster, topic and partition."""
         return value.cluster, *KAFKA.key(value.split)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return offset and marker."""
         return position_row(target)
 

@@ -27,7 +27,6 @@ from pyspark_savepoint.formats.connectors.payloads.edits import (
     Key,
     S,
     SplitEdits,
-    Target,
     moved_from,
     named_in_source,
     whole,
@@ -244,10 +243,8 @@ class FileEdits(SplitEdits):
         """Return the id."""
         return (value.split_id,)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return the number of records that were read, or the start of the split."""
-        if isinstance(target, Mapping):
-            return target
         if isinstance(target, str):
             if target.strip().casefold() != "earliest":
                 raise ValueError(f"a position in a file is a number of records, or earliest, not {target!r}")

@@ -132,8 +132,12 @@ class HybridEdits(SplitEdits):
         """Return what names a split."""
         return self.inner.key(value.value)
 
-    def target(self, target: Target) -> Row:
+    def position_columns(self, target: Target) -> Row:
         """Return the columns that a position sets."""
+        return self.inner.position_columns(target)
+
+    def target(self, target: int | str) -> Row:
+        """Return the columns that a number or a text sets."""
         return self.inner.target(target)
 
     def positioned(self, row: Row) -> Row:

@@ -23,14 +23,13 @@ from pyspark_savepoint.formats.connectors.payloads.connector import Connector, E
 from pyspark_savepoint.formats.connectors.payloads.edits import (
     Edited,
     Key,
-    ReaderSplit,
     S,
     SplitEdits,
-    Target,
-    matching_splits,
     moved_from,
+    named_in_source,
     refuse_repeated,
     split_text,
+    split_texts,
     whole,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -259,7 +258,7 @@ class KafkaEdits(SplitEdits):
         """Return topic and partition."""
         return value.topic, value.partition
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return offset and marker."""
         return position_row(target)
 
@@ -333,9 +332,7 @@ class KafkaEdits(SplitEdits):
                 "job that still subscribes to them discovers them as new and reads them from their beginning"
             )
         enumerator: KafkaEnumerator = source.enumerator
-        known = {self.key(split.value): None for split in source.splits}
-        known |= dict.fromkeys(map(self.key, enumerator.partitions))
-        gone = {key for given in keys for key in matching_splits(self, given, known)}
+        gone = named_in_source(self, source, keys, dict.fromkeys(map(self.key, enumerator.partitions)))
         if forget:
             partitions = tuple(one for one in enumerator.partitions if self.key(one) not in gone)
         else:
@@ -343,7 +340,7 @@ class KafkaEdits(SplitEdits):
                 replace(one, assigned=True) if self.key(one) in gone else one for one in enumerator.partitions
             )
         changed = replace(self.without(source, gone), enumerator=replace(enumerator, partitions=partitions))
-        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
+        note = f"a job that still subscribes to {split_texts(gone)} reads it from its beginning"
         if forget:
             return Edited(changed, (note,))
         return Edited(self._known(changed, gone))
@@ -351,13 +348,12 @@ class KafkaEdits(SplitEdits):
     def _read_by(self, source: S, splits: Iterable[KafkaSplit]) -> S:
         """Return the source with splits that readers have from now on."""
         for split in splits:
-            reader = ReaderSplit(source.emptiest_subtask(), 0, split)
             partitions = tuple(
                 replace(partition, assigned=True) if self.key(partition) == self.key(split) else partition
                 for partition in source.enumerator.partitions
             )
             enumerator = replace(source.enumerator, partitions=partitions)
-            source = replace(source, splits=(*source.splits, reader), enumerator=enumerator)
+            source = replace(source.with_split(0, split), enumerator=enumerator)
         return source
 
     def _left(self, source: S, splits: Sequence[KafkaSplit]) -> S:
@@ -401,10 +397,8 @@ class KafkaEdits(SplitEdits):
         return replace(source, enumerator=extended)
 
 
-def position_row(target: Target) -> Row:
+def position_row(target: int | str) -> Row:
     """Return the columns that a position of a Kafka partition sets."""
-    if isinstance(target, Mapping):
-        return target
     if isinstance(target, str):
         return {"offset": None, "marker": target}
     return {"offset": target, "marker": None}

@@ -10,7 +10,6 @@ Connector: ``FlinkKafkaConsumerBase``. Written by the real class with Flink 1.10
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -20,12 +19,10 @@ from pyspark_savepoint.formats.connectors.payloads.connector import Connector, E
 from pyspark_savepoint.formats.connectors.payloads.edits import (
     Edited,
     Key,
-    ReaderSplit,
     S,
     SplitEdits,
-    Target,
     moved_from,
-    named_in_source,
+    removed_from_list,
     split_text,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -175,7 +172,7 @@ class ConsumerEdits(SplitEdits):
         """Return topic and partition."""
         return value["topic"], value["partition"]
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return offset and marker."""
         return position_row(target)
 
@@ -218,20 +215,13 @@ class ConsumerEdits(SplitEdits):
             if self.key(value) in known:
                 raise ValueError(f"{split_text(self.key(value))} exists already: with_offsets changes its position")
             known.add(self.key(value))
-            reader = ReaderSplit(source.emptiest_subtask(), None, self.changed(value, row))
-            source = replace(source, splits=(*source.splits, reader))
+            source = source.with_split(None, self.changed(value, row))
         return source
 
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without partitions, which are read from their beginning if the job subscribes to them."""
-        if not forget:
-            raise ValueError(
-                "FlinkKafkaConsumer reads a partition that is not in its state from the beginning: use with_offsets to "
-                "'latest' to skip its records, or forget=True to remove it anyway"
-            )
-        gone = named_in_source(self, source, keys, {})
-        note = f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from its beginning"
-        return Edited(self.without(source, gone), (note,))
+        note = "a job that still subscribes to {} reads it from its beginning"
+        return removed_from_list(self, source, keys, forget, "FlinkKafkaConsumer", "partition", note)
 
 
 CONNECTORS = (

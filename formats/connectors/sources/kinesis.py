@@ -26,10 +26,9 @@ from pyspark_savepoint.formats.connectors.payloads.edits import (
     Key,
     S,
     SplitEdits,
-    Target,
     named_in_source,
     refuse_changes,
-    split_text,
+    removed_from_list,
     whole,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -282,10 +281,8 @@ class KinesisEdits(_ShardEdits):
         """Return the shard."""
         return (value["shard"],)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return type of iterator and sequence number: a number is that of the last record read."""
-        if isinstance(target, Mapping):
-            return target
         word = str(target).strip().casefold()
         if word in WORDS:
             return {"iterator_type": WORDS[word]}
@@ -361,10 +358,8 @@ class KinesisConsumerEdits(_ShardEdits):
         """Return the shard."""
         return (value["shardId"],)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return sequence number, that of the last record read, or word."""
-        if isinstance(target, Mapping):
-            return target
         word = str(target).strip().casefold()
         if word in SENTINEL_WORDS:
             return {"marker": word}
@@ -405,14 +400,8 @@ class KinesisConsumerEdits(_ShardEdits):
 
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without shards, which are read from their beginning as long as the stream has them."""
-        if not forget:
-            raise ValueError(
-                "FlinkKinesisConsumer reads a shard that is not in its state from the beginning: use with_offsets to "
-                "'latest' to skip its records, or forget=True to remove it anyway"
-            )
-        gone = named_in_source(self, source, keys, {})
-        note = f"{', '.join(sorted(map(split_text, gone)))} is read from its beginning, if the stream still has it"
-        return Edited(self.without(source, gone), (note,))
+        note = "{} is read from its beginning, if the stream still has it"
+        return removed_from_list(self, source, keys, forget, "FlinkKinesisConsumer", "shard", note)
 
 
 def _number(given: object) -> str:

@@ -29,10 +29,10 @@ from pyspark_savepoint.formats.connectors.payloads.edits import (
     Key,
     S,
     SplitEdits,
-    Target,
     named_in_source,
     refuse_changes,
     split_text,
+    split_texts,
     whole,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -239,10 +239,8 @@ class PulsarEdits(SplitEdits):
         ranges = () if row["ranges"] == FULL_RANGE else (" ".join(row["ranges"]),)
         return (row["topic"], row["partition"], *ranges)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return the columns of the last message read."""
-        if isinstance(target, Mapping):
-            return target
         match = MESSAGE.fullmatch(str(target).strip())
         if match is None:
             raise ValueError(
@@ -313,7 +311,7 @@ class PulsarEdits(SplitEdits):
             return Edited(self.without(source, gone))
         kept = [partition for partition in partitions if self.key(partition) not in gone]
         note = (
-            f"a job that still subscribes to {', '.join(sorted(map(split_text, gone)))} reads it from the cursor of "
+            f"a job that still subscribes to {split_texts(gone)} reads it from the cursor of "
             "its subscription; without one at the broker, from where the job's settings start"
         )
         return Edited(

@@ -18,10 +18,8 @@ from pyspark_savepoint.formats.connectors.payloads.connector import Connector, E
 from pyspark_savepoint.formats.connectors.payloads.edits import (
     Edited,
     Key,
-    ReaderSplit,
     S,
     SplitEdits,
-    Target,
     named_in_source,
 )
 from pyspark_savepoint.formats.connectors.payloads.kind import (
@@ -105,10 +103,8 @@ class SequenceEdits(SplitEdits):
         """Return the id."""
         return (value.split_id,)
 
-    def target(self, target: Target) -> Row:
+    def target(self, target: int | str) -> Row:
         """Return the next number."""
-        if isinstance(target, Mapping):
-            return target
         if isinstance(target, str):
             raise ValueError(f"the next number of a split is a number, not {target!r}")
         return {"next": target}
@@ -154,8 +150,7 @@ class SequenceEdits(SplitEdits):
             if self.key(split) in known:
                 raise ValueError(f"split {split.split_id} exists already: with_offsets changes it")
             known.add(self.key(split))
-            reader = ReaderSplit(source.emptiest_subtask(), 1, self.changed(split, {}))
-            source = replace(source, splits=(*source.splits, reader))
+            source = source.with_split(1, self.changed(split, {}))
         return source
 
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:

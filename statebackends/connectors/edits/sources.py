@@ -96,7 +96,7 @@ def with_offsets(
             new_positions = dict.fromkeys(everything, lambda value: edits.moved(value, amount, clamp))
         else:
             rows = (
-                dict.fromkeys(everything, edits.target(to))
+                dict.fromkeys(everything, edits.position_columns(to))
                 if to is not None
                 else _rows(edits, offsets or {}, everything)
             )
@@ -346,5 +346,5 @@ def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], splits: Mapping[Key,
         for key in matching_splits(edits, split_name, splits):
             if key in rows:
                 raise ValueError(f"{split_text(key)} is given twice")
-            rows[key] = edits.target(target)
+            rows[key] = edits.position_columns(target)
     return rows
