@@ -5,7 +5,8 @@ Each kind of table is imported when it is asked for: listing a snapshot needs no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import (
@@ -53,26 +54,14 @@ def _table(request: TableRequest) -> Table:
         return _feed(request, request.feed)
     if request.compared is not None:
         return _compared(request, request.compared)
-    if request.table is not None and request.table not in TABLES:
-        raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
-    if request.table is not None and request.entries is None:
-        refuse_useless(request.table, request.explicit_options, path=request.path)
-    named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
-    if request.table is not None and request.table in CATALOG:
-        return _catalog_table(request, request.table)
-    if request.table == IN_FLIGHT:
-        from pyspark_savepoint.statebackends.connectors.in_flight_table import InFlightTable
-
-        return InFlightTable.of(request)
-    if request.table is not None and request.table in CONNECTORS:
-        from pyspark_savepoint.statebackends.connectors.connector_table import ConnectorTable
-
-        return ConnectorTable.of(request, request.table)
-    if request.table is not None and request.table in SURVEYED:
-        from pyspark_savepoint.statebackends.surveys.survey import SurveyTable
-
-        return SurveyTable.of(request, *surveys()[request.table])
-    if not named:
+    if request.table is not None:
+        if request.table not in TABLES:
+            raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
+        if request.entries is None:
+            refuse_useless(request.table, request.explicit_options, path=request.path)
+        if request.table in OPENERS:
+            return OPENERS[request.table](request, request.table)
+    if not any(name is not None for name in (request.uid, request.uid_hash, request.operator_name)):
         return _without_operator(request)
     from pyspark_savepoint.statebackends.operator_tables import operator_table
     from pyspark_savepoint.statebackends.sources.open_operator import OPENED
@@ -198,6 +187,24 @@ def _catalog_table(request: TableRequest, name: str) -> Table:
     return CatalogTable.of(request, name)
 
 
+def _in_flight_table(request: TableRequest, _name: str) -> Table:
+    from pyspark_savepoint.statebackends.connectors.in_flight_table import InFlightTable
+
+    return InFlightTable.of(request)
+
+
+def _connector_table(request: TableRequest, name: str) -> Table:
+    from pyspark_savepoint.statebackends.connectors.connector_table import ConnectorTable
+
+    return ConnectorTable.of(request, name)
+
+
+def _survey(request: TableRequest, name: str) -> Table:
+    from pyspark_savepoint.statebackends.surveys.survey import SurveyTable
+
+    return SurveyTable.of(request, *surveys()[name])
+
+
 def surveys() -> Mapping[str, tuple[Plan, pa.Schema]]:
     """Return how the tables that analyse operator state are planned, and their columns, by name."""
     from pyspark_savepoint.statebackends.surveys import heaviest_keys, sizes, ttl_ages, verification
@@ -208,3 +215,14 @@ def surveys() -> Mapping[str, tuple[Plan, pa.Schema]]:
         "ttl_ages": (ttl_ages.plan_ttl_ages, ttl_ages.SCHEMA),
         "verification": (verification.plan_verification, verification.SCHEMA),
     }
+
+
+#: What opens each table that needs no operator; the others are in ``operator_tables``.
+OPENERS: Mapping[str, Callable[[TableRequest, str], Table]] = MappingProxyType(
+    {
+        **dict.fromkeys(CATALOG, _catalog_table),
+        **dict.fromkeys(CONNECTORS, _connector_table),
+        **dict.fromkeys(SURVEYED, _survey),
+        IN_FLIGHT: _in_flight_table,
+    }
+)
