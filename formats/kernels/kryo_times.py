@@ -259,6 +259,19 @@ def put_date(out: Any, q: Any, packed: Any) -> Any:
 
 
 @kernel
+def put_fraction(out: Any, q: Any, nanos: Any, group: Any) -> Any:
+    """Store a point and the digits of nanoseconds, without zeros at the end by groups of them; nothing for 0."""
+    if nanos == 0:
+        return q
+    digits, unit = 9, 10**group
+    while nanos % unit == 0:
+        nanos //= unit
+        digits -= group
+    out[q] = 46
+    return put_digits(out, q + 1, nanos, digits)
+
+
+@kernel
 def put_clock(out: Any, q: Any, nanos: Any) -> Any:
     """Store ``LocalTime.toString``."""
     seconds, fraction = nanos // NANOS, nanos % NANOS
@@ -268,14 +281,7 @@ def put_clock(out: Any, q: Any, nanos: Any) -> Any:
     if seconds % 60 != 0 or fraction != 0:
         out[q] = 58
         q = put_digits(out, q + 1, seconds % 60, 2)
-    if fraction != 0:
-        digits = 9
-        while fraction % 1000 == 0:
-            fraction //= 1000
-            digits -= 3
-        out[q] = 46
-        q = put_digits(out, q + 1, fraction, digits)
-    return q
+    return put_fraction(out, q, fraction, 3)
 
 
 @kernel
@@ -325,13 +331,7 @@ def put_duration(out: Any, q: Any, seconds: Any, nanos: Any) -> Any:
             out[q] = 45
             q += 1
         q = put_number(out, q, whole)
-        if nanos != 0:
-            digits = 9
-            while nanos % 10 == 0:
-                nanos //= 10
-                digits -= 1
-            out[q] = 46
-            q = put_digits(out, q + 1, nanos, digits)
+        q = put_fraction(out, q, nanos, 1)
         out[q] = 83
         q += 1
     return q

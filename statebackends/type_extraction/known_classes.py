@@ -172,10 +172,10 @@ def made_up(
     fields: Iterable[JavaField] = (),
     superclass: ClassType = OBJECT,
     parameters: tuple[str, ...] = (),
-    flags: int = PUBLIC | ABSTRACT,
 ) -> JavaClass:
     """Return a class without a class file; an abstract one needs no constructor."""
-    return JavaClass(name, flags, ClassSignature(parameters, superclass, ()), superclass.name, tuple(fields), ())
+    signature = ClassSignature(parameters, superclass, ())
+    return JavaClass(name, PUBLIC | ABSTRACT, signature, superclass.name, tuple(fields), ())
 
 
 def public_field(name: str, kind: JavaType) -> JavaField:

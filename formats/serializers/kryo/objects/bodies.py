@@ -89,7 +89,7 @@ def _is_final(stream: ObjectReader | ObjectWriter, name: str | None) -> str | No
     return name if name is not None and stream.form.classes.is_final(name) else None
 
 
-def _argument_2(stream: ObjectReader | ObjectWriter, name: str, place: int = 0, count: int = 1) -> list[str | None]:
+def _argument_2(stream: ObjectReader | ObjectWriter, name: str, count: int = 1) -> list[str | None]:
     """Return the final classes among the type arguments that a field set on a collection or map."""
     classes: list[str | None] = [None] * count
     for place, kind in enumerate(stream.generics2.take(name)[:count]):

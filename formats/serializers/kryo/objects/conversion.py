@@ -66,9 +66,9 @@ def read_object(
     return kryo_object, reader.position
 
 
-def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | None = None) -> KryoObject | None:
+def read_whole(data: bytes | memoryview, form: ObjectFormat) -> KryoObject | None:
     """Read a value that takes all bytes."""
-    kryo_object, end = read_object(data, form, 0, budget)
+    kryo_object, end = read_object(data, form, 0)
     if end != len(data):
         raise DamagedError("the end of a value", f"{len(data) - end} more bytes")
     return kryo_object

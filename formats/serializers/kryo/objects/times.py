@@ -232,7 +232,7 @@ def offset_at(zone: str, date_time: Raw) -> int | None:
 # -- values --------------------------------------------------------------------------------------------------------
 
 
-def _moment(rendering: Rendering, seconds: int, nanos: int, zoned: bool = True) -> Any:
+def _moment(rendering: Rendering, seconds: int, nanos: int) -> Any:
     if not 0 <= nanos < NANOS_PER_SECOND:
         raise DamagedError("nanoseconds of a second", nanos)
     if rendering.raw:
@@ -241,7 +241,7 @@ def _moment(rendering: Rendering, seconds: int, nanos: int, zoned: bool = True) 
         raise BeyondError(f"{seconds} s since 1970 is outside Spark's years 1 to 9999", RAW_TIMES)
     if nanos % 1000:
         _expect_micros(rendering, nanos)
-    return Timestamp(seconds * 1_000_000 + nanos // 1000, zoned)
+    return Timestamp(seconds * 1_000_000 + nanos // 1000, True)
 
 
 def _expect_micros(rendering: Rendering, nanos: int) -> None:
