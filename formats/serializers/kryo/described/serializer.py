@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import JavaObject, parse_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
@@ -56,7 +57,7 @@ from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import (
 )
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 from pyspark_savepoint.formats.variant import (
     MAX_DIGITS,
     VARIANT,
