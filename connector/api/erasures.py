@@ -144,12 +144,12 @@ class Erasures(Writes[R, T]):
 
         ``others``: search the other snapshots of the job, too.
         """
-        from pyspark_savepoint.erasure.erasing import files_of
+        from pyspark_savepoint.erasure.findings import Findings, files_of
         from pyspark_savepoint.erasure.report import ErasureReport
 
         erasing.examine()
         secret = new_salt() if salt is None else salt
-        content = erasing.report(secret.encode(), strict, tuple(accept), dry_run)
+        content = Findings(erasing).report(secret.encode(), strict, tuple(accept), dry_run)
         content["below"] = self._below(erasing, below) if others else None
         content["others"] = list(self._others(erasing, content["below"]))
         if strict:

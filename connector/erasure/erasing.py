@@ -18,8 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +26,8 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.erasure.elements import Elements, WithoutElements, WithoutRows
 from pyspark_savepoint.erasure.files import Searched, SharedFiles, searched_files
-from pyspark_savepoint.erasure.patterns import AS_STORED, Hits, Patterns, Search, certain_of, described
-from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, SearchedKeys, fitting, salted
+from pyspark_savepoint.erasure.patterns import AS_STORED, Patterns, Search, certain_of
+from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, SearchedKeys, fitting
 from pyspark_savepoint.erasure.tables import (
     COUNTS,
     KEYED_TABLES,
@@ -69,10 +68,8 @@ from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
-from pyspark_savepoint.options.release import __version__
 from pyspark_savepoint.plan.connector_changes import (
     base_of,
-    source_of,
     with_committables_removed,
     with_operator,
     with_source,
@@ -91,12 +88,8 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.text.conditions import mask_of
 
-FORM = "pyspark-savepoint erasure"
-VERSION = 1
+#: The table that shows a state, in the note of table ``states``.
 SHOWN_BY = re.compile(r"option\('table', '(\w+)'\)")
-BYTES_OF_OWNER = "bytes that only the job, or Flink's coordinator, can read"
-OPAQUE_KEYS = "keys that only the job's own serializer can read: they are erased as the bytes that tables show"
-BYTE_ARRAY = "PRIMITIVE_ARRAY<BYTE>"
 #: Begins the name under which what a condition removes of a state of keys is counted.
 ELEMENTS = "elements of "
 
@@ -236,7 +229,7 @@ class Erasing:
         own = plan.identifier.operator_id.hex
         return [row for row in self.states if row.get("operator_uid_hash") == own]
 
-    def _uid(self, plan: OperatorPlan) -> str | None:
+    def uid_of(self, plan: OperatorPlan) -> str | None:
         """Return the uid of an operator, which option ``uids``, arguments or a report may know alone."""
         uid = next((row["operator_uid"] for row in self._rows_of(plan)), None) or plan.identifier.uid
         return uid or self.uids.get(plan.identifier.operator_id.hex)
@@ -248,10 +241,11 @@ class Erasing:
 
     def known_uids(self) -> dict[str, str]:
         """Return the uids that are known, by their hashes."""
-        uids = {plan.identifier.operator_id.hex: self._uid(plan) for plan in self.plan.operators}
+        uids = {plan.identifier.operator_id.hex: self.uid_of(plan) for plan in self.plan.operators}
         return {own: uid for own, uid in uids.items() if uid}
 
-    def _tables(self, plan: OperatorPlan) -> list[str]:
+    def keyed_tables(self, plan: OperatorPlan) -> list[str]:
+        """Return the tables of keyed state that the operator has."""
         tables = {row["table"] for row in self._rows_of(plan)}
         return [table for table in KEYED_TABLES if table in tables]
 
@@ -266,7 +260,7 @@ class Erasing:
             argument = f"where={{{name!r}: ...}}"
             own = plan.identifier.operator_id.hex
             if not rows:
-                if not self._tables(plan):
+                if not self.keyed_tables(plan):
                     raise StateNotFoundError(
                         "the operator has no keyed state: name one of its states",
                         operator=plan.label,
@@ -331,7 +325,7 @@ class Erasing:
                 own = row["operator_uid_hash"]
                 result.append(f"{row['operator_uid'] or self.uids.get(own, own)}.{row['state']}")
         for plan in self.plan.operators:
-            uid = self._uid(plan) or plan.identifier.operator_id.hex
+            uid = self.uid_of(plan) or plan.identifier.operator_id.hex
             result += [f"{uid}.{table}" for table in self._others(plan) if table in OF_CONNECTORS]
             result += [f"{uid}.{part}" for part in self._in_flight(plan)]
         return result
@@ -366,7 +360,7 @@ class Erasing:
         by = self.columns.get(own)
         if not isinstance(by, Mapping):
             keys.add_values(self.searched.column(by, plan.label))
-        elif self._tables(plan):
+        elif self.keyed_tables(plan):
             self._add_by_fields(plan, keys, by)
         if condition is not None:
             self._add_by_condition(plan, keys, *condition)
@@ -390,7 +384,7 @@ class Erasing:
     def _add_by_fields(self, plan: OperatorPlan, keys: KeysOfOperator, by: Mapping[str, str]) -> None:
         """Add the keys whose fields have the values of one of the rows."""
         columns = [self.searched.column(column, plan.label) for column in by.values()]
-        for table in self._tables(plan):
+        for table in self.keyed_tables(plan):
             own = plan.identifier.operator_id.hex
             for batch in batches_of(self.options, self.path, ("key",), uidHash=own, table=table)[1]:
                 key = batch.column("key")
@@ -404,7 +398,7 @@ class Erasing:
 
     def _add_by_condition(self, plan: OperatorPlan, keys: KeysOfOperator, condition: object, argument: str) -> None:
         schema, batches = batches_of(
-            self.options, self.path, uidHash=plan.identifier.operator_id.hex, table=self._tables(plan)[0]
+            self.options, self.path, uidHash=plan.identifier.operator_id.hex, table=self.keyed_tables(plan)[0]
         )
         mask, _ = mask_of(condition, schema, argument)
         for batch in batches:
@@ -413,9 +407,9 @@ class Erasing:
     def _look(self, plan: OperatorPlan, leaves: Leaves) -> None:
         """Read the tables of an operator."""
         own, rows = plan.identifier.operator_id.hex, self._rows_of(plan)
-        base = {"operator_uid": self._uid(plan), "operator_uid_hash": own}
+        base = {"operator_uid": self.uid_of(plan), "operator_uid_hash": own}
         keys = self.keys.get(own)
-        for table in self._tables(plan):
+        for table in self.keyed_tables(plan):
             assert keys is not None  # of all operators that have tables of keys
             location = {**base, "table": table, "state": None}
             look, has_elements = partial(self._look_keyed, plan, keys, table), bool(self.elements.get(own))
@@ -650,169 +644,6 @@ class Erasing:
         own = (plan.identifier.operator_id.hex, "keyed state")
         return any(certain or name == AS_STORED for one in self.files if own in one.of for name, certain, _ in one.hits)
 
-    # -- what is said -----------------------------------------------------------------------------------------
-
-    def report(self, salt: bytes, strict: bool, accept: Sequence[str], dry_run: bool) -> dict[str, Any]:
-        """Return the report before anything is written; the salt is not in it."""
-        return {
-            "form": FORM,
-            "version": VERSION,
-            "package": __version__,
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "arguments": {
-                "keys": self.searched.hashes(salt),
-                "by": {name: dict(one) if isinstance(one, Mapping) else one for name, one in self.by.items()},
-                "where": {name: salted(salt, str(condition)) for name, condition in self.where.items()},
-                "record_types": dict(self.record_types),
-                "strict": strict,
-                "accept": sorted(accept),
-                "dry_run": dry_run,
-            },
-            "before": {"path": self.path, "files": files_of(self.files)},
-            "after": None,
-            "operators": [self._of_operator(plan) for plan in self.plan.operators],
-            "not_looked_into": self.not_looked_into(),
-            "standing": [
-                {**one.row(), "removable": self.can_remove(one.place)} for one in self.looked.standing.values()
-            ],
-            "not_searched": dict(self.patterns.too_short),
-            "differences": None,
-            "below": None,
-            "others": [],
-        }
-
-    def _of_operator(self, plan: OperatorPlan) -> Place:
-        own = plan.identifier.operator_id.hex
-        keys = self.keys.get(own)
-        states = [
-            {"table": table, "state": state or None, "seen": one.seen, "removed": one.removed}
-            for (operator, table, state), one in self.looked.states.items()
-            if operator == own
-        ]
-        return {
-            "operator_uid": self._uid(plan),
-            "operator_uid_hash": own,
-            "operator_name": plan.name,
-            "key_type": None if plan.key_serializer is None else plan.key_serializer.flink_type,
-            "can_hold": None if keys is None else keys.fits,
-            "cannot_hold": None if keys is None else keys.misfits,
-            "states": states,
-        }
-
-    def can_remove(self, place: Place) -> bool:
-        """Return whether keys or conditions can remove what stands at a place."""
-        plan = self.plan.find(place["operator_uid_hash"]) if place["operator_uid_hash"] else None
-        table = place["table"]
-        if plan is None or table in (SPLITS, SOURCE_COORDINATOR):
-            try:
-                return plan is not None and bool(source_of(plan, self.options.get("connector")))
-            except SavepointError:
-                return False
-        if table == COMMITTABLES:
-            assert plan.base is not None
-            return COMMITTER_STATE in list_states(plan.base.operator)
-        return table in (*KEYED_TABLES, "operator_state", IN_FLIGHT)
-
-    def not_looked_into(self) -> list[Place]:
-        """Return the state whose content is not known, with its size, and the hits of patterns in it."""
-        return list(self._unknown())
-
-    @cached_property
-    def _sizes(self) -> dict[tuple[str, str], int]:
-        """The bytes of all states, by uid hash and name."""
-        columns = ("operator_uid_hash", "state", "bytes")
-        sizes: dict[tuple[str, str], int] = {}
-        for batch in batches_of(self.options, self.path, columns, table="sizes")[1]:
-            by_state = pa.Table.from_batches([batch]).group_by([*columns[:2]]).aggregate([("bytes", "sum")])
-            for row in by_state.to_pylist():
-                state_id = row["operator_uid_hash"], row["state"] or ""
-                sizes[state_id] = sizes.get(state_id, 0) + (row["bytes_sum"] or 0)
-        return sizes
-
-    def _unknown(self) -> Iterator[Place]:
-        unread = {(one["operator_uid_hash"], one["table"], one["state"]): one["why"] for one in self.looked.unread}
-        for row in self.states:
-            why = self._why(row, unread)
-            if why is None:
-                continue
-            own, state = row.get("operator_uid_hash"), row["state"]
-            hits = self._hits_of(own, row["table"], state)
-            kind = {"coordinator_state": "coordinator state", "raw_keyed_state": "raw keyed state"}
-            kind |= {"raw_operator_state": "raw operator state", "in_flight": "records in flight"}
-            if row["table"] not in kind:
-                size = self._sizes.get((own or "", state or ""))
-            else:
-                size = sum(one.size or 0 for one in self.files if (own, kind[row["table"]]) in one.of)
-                hits = self._hits_in_files(own, kind[row["table"]])
-            yield {
-                "operator_uid": row.get("operator_uid") or self.uids.get(own or ""),
-                "operator_uid_hash": own,
-                "table": row["table"],
-                "state": state,
-                "bytes": size,
-                "why": why,
-                "hits": described(hits),
-            }
-        for owner, keys in self.keys.items():
-            why = keys.problem or (OPAQUE_KEYS if keys.opaque and self._tables(keys.plan) else None)
-            if why is not None:
-                identity = {"operator_uid": self._uid(keys.plan), "operator_uid_hash": owner, "table": "keyed_state"}
-                hits = self._hits_in_files(owner, "keyed state")
-                yield {**identity, "state": "key", "bytes": None, "why": why, "hits": described(hits)}
-        tables = {(row.get("operator_uid_hash"), row["table"]) for row in self.states}
-        for one in self.looked.unread:
-            if (one["operator_uid_hash"], one["table"]) not in tables:
-                continue
-            if one["table"] in KEYED_TABLES:
-                hits = self._hits_in_files(one["operator_uid_hash"], "keyed state")
-                yield {**one, "bytes": None, "hits": described(hits)}
-
-    def _hits_in_files(self, own: str | None, kind: str) -> Hits:
-        hits: Hits = Hits()
-        for one in self.files:
-            if (own or "", kind) in one.of:
-                hits += one.hits
-        return hits
-
-    def _hits_of(self, own: str | None, table: str, state: str | None) -> Hits:
-        hits = Hits()
-        for one in self.looked.standing.values():
-            location = one.place
-            here = location["state"] or re.split(r"[.\[{]", one.column)[0]
-            if (location["operator_uid_hash"], location["table"]) == (own, table) and state in (
-                here,
-                location["state"],
-            ):
-                hits += one.hits
-        return hits
-
-    def _why(self, row: Place, unread: Mapping[tuple[Any, ...], str]) -> str | None:
-        """Return why the content of a state is not known; None if it is."""
-        table, note = row["table"], row["note"]
-        own = row.get("operator_uid_hash")
-        match = SHOWN_BY.search(note or "")
-        if table == "operator_state" and match is not None:
-            part = ASYNC_STATE if match[1] == IN_FLIGHT else None
-            return unread.get((own, match[1], part)) or self.looked.unknown.get((own or "", match[1], part or ""))
-        if table == "coordinator_state":
-            failed = unread.get((own, "source_coordinator", None))
-            return failed or self.looked.unknown.get((own or "", "source_coordinator", ""))
-        if table in ("raw_operator_state", "raw_keyed_state", "master_state"):
-            plan = self.plan.find(own) if own else None
-            return None if table == "raw_keyed_state" and plan is not None and plan.raw_timers else BYTES_OF_OWNER
-        if table == IN_FLIGHT:
-            return unread.get((own, table, row["state"])) or self.looked.unknown.get(
-                (own or "", table, row["state"] or "")
-            )
-        if table == "operator_state":
-            opaque = row["spark_value_type"] == "binary"
-            return BYTES_OF_OWNER if opaque else unread.get((own, table, row["state"]))
-        if table in KEYED_TABLES:
-            if note is not None and note != "raw keyed state":
-                return str(note)
-            return BYTES_OF_OWNER if row["value_type"] == BYTE_ARRAY else None
-        return str(note) if note is not None else None
-
 
 def is_self_contained(plan: SavepointPlan) -> bool:
     """Return whether all files of a snapshot are in its own folder."""
@@ -824,11 +655,6 @@ def is_self_contained(plan: SavepointPlan) -> bool:
             if isinstance(location, FileLocation) and posixpath.dirname(location.path) != snapshot.location.directory:
                 return False
     return True
-
-
-def files_of(files: Sequence[Searched]) -> list[Place]:
-    """Return files for a report, in order of their names."""
-    return [one.row() for one in sorted(files, key=lambda one: one.name)]
 
 
 def _twice(argument: str, operator: str) -> OptionError:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pyspark_savepoint.erasure.erasing import Erasing, files_of
+from pyspark_savepoint.erasure.erasing import Erasing
 from pyspark_savepoint.erasure.files import NOT_IN_METADATA, Searched
+from pyspark_savepoint.erasure.findings import Findings, files_of
 from pyspark_savepoint.erasure.kept import OPERATOR_STATE
 from pyspark_savepoint.erasure.kept import Place as Elements
 from pyspark_savepoint.erasure.patterns import certain_of
@@ -29,7 +30,7 @@ def places_of(report: ErasureReport, *snapshots: Erasing) -> set[str]:
     content = report.content
     places = {place_of(one) for one in content["standing"]} | {unknown_place(one) for one in content["not_looked_into"]}
     for snapshot in snapshots:
-        places |= snapshot.looked.places | {unknown_place(one) for one in snapshot.not_looked_into()}
+        places |= snapshot.looked.places | {unknown_place(one) for one in Findings(snapshot).not_looked_into()}
         places |= {one.name for one in snapshot.files if not one.is_named}
     return places
 
@@ -120,7 +121,7 @@ def _same_files(check: str, then: Sequence[Row], now: Sequence[Row]) -> Iterator
 
 
 def _standing(new: Erasing, accept: Collection[str]) -> Iterator[Row]:
-    unknown = {unknown_place(one) for one in new.not_looked_into()}.intersection(accept)
+    unknown = {unknown_place(one) for one in Findings(new).not_looked_into()}.intersection(accept)
     for one in new.looked.standing.values():
         location = place_of(one.row())
         certain = certain_of(one.hits)
@@ -141,7 +142,7 @@ def _in_files(content: Row, new: Erasing, accept: Collection[str]) -> Iterator[R
         for row in content["after"]["files"]
     }
     accepted = {one.place["operator_uid_hash"] for one in new.looked.standing.values() if place_of(one.row()) in accept}
-    accepted |= {one["operator_uid_hash"] for one in new.not_looked_into() if unknown_place(one) in accept}
+    accepted |= {one["operator_uid_hash"] for one in Findings(new).not_looked_into() if unknown_place(one) in accept}
     inside = {operator for one in new.files for operator, _ in one.of if one.name.startswith("_metadata:")}
     for one in new.files:
         operators = {operator for operator, _ in one.of if operator}

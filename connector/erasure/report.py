@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark_savepoint.erasure.erasing import FORM, VERSION
 from pyspark_savepoint.erasure.files import NOT_IN_METADATA
+from pyspark_savepoint.erasure.findings import FORM, VERSION
 from pyspark_savepoint.erasure.report_schema import misfit
 from pyspark_savepoint.erasure.sought import salted
 from pyspark_savepoint.erasure.tables import COUNTS, operator_of, place_of, unknown_place
