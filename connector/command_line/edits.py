@@ -27,7 +27,6 @@ from pyspark_savepoint.command_line.commands import (
     Rename,
     SetMaxParallelism,
     Split,
-    Writes,
 )
 from pyspark_savepoint.command_line.declarations import Arguments
 from pyspark_savepoint.command_line.files import free_target, written
@@ -37,6 +36,7 @@ from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import key_of_text
 from pyspark_savepoint.command_line.row_counts import RowCounts
 from pyspark_savepoint.command_line.row_files import RowsOfFile, expect_columns, file_form, rows_of_file, text_of_file
+from pyspark_savepoint.command_line.shared_arguments import Writes
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,

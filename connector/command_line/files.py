@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.command_line.commands import Opens, Vacuum, WithTarget
+from pyspark_savepoint.command_line.commands import Vacuum
 from pyspark_savepoint.command_line.declarations import Arguments
 from pyspark_savepoint.command_line.output import Output, Row
 from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.command_line.read_options import read_options
+from pyspark_savepoint.command_line.shared_arguments import Opens, WithTarget
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import read_regular

@@ -13,22 +13,12 @@ from warnings import catch_warnings
 import pyarrow as pa
 
 from pyspark_savepoint.api.local_tables import LocalTable, SnapshotTable, same_table, table_at
-from pyspark_savepoint.command_line.commands import (
-    AtPath,
-    Changes,
-    Export,
-    Heaviest,
-    Ls,
-    Offsets,
-    OfSnapshot,
-    Show,
-    Sizes,
-    Verify,
-)
+from pyspark_savepoint.command_line.commands import Changes, Export, Heaviest, Ls, Offsets, Show, Sizes, Verify
 from pyspark_savepoint.command_line.following import following
 from pyspark_savepoint.command_line.output import Output, Row, csv_line, finite
 from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.command_line.read_options import read_options
+from pyspark_savepoint.command_line.shared_arguments import AtPath, OfSnapshot
 from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,

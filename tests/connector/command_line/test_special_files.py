@@ -19,9 +19,9 @@ import pytest
 from pyarrow import csv
 
 from pyspark_savepoint.command_line import commands
-from pyspark_savepoint.command_line.commands import AtPath, WithTarget
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.command_line.parsing import parse
+from pyspark_savepoint.command_line.shared_arguments import AtPath, WithTarget
 from pyspark_savepoint.formats import redaction
 from pyspark_savepoint.formats.errors import SavepointError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
