@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import xxhash
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import I32, UTF, codes, count_of, mapping
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource
@@ -31,7 +32,7 @@ from pyspark_savepoint.formats.serializers.base import (
     write_enveloped,
 )
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.formats.structs import I32, UTF, Struct, codes, count_of, mapping, of, part, struct
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 KEYED_VERSION = 6
 OPERATOR_VERSIONS = (5, 6)

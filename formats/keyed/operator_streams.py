@@ -40,6 +40,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin, distinct
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import I64, LONGS, many
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource
@@ -56,7 +57,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate
-from pyspark_savepoint.formats.structs import I64, LONGS, Struct, many, of, part, struct
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 
 @dataclass(frozen=True, slots=True)

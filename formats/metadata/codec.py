@@ -38,6 +38,23 @@ from types import MappingProxyType
 from typing import Any
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import (
+    BLOB,
+    I32,
+    I64,
+    UTF,
+    VERSION,
+    Encoding,
+    after,
+    at_least,
+    at_most,
+    by_version,
+    constant,
+    many,
+    optional,
+    sized,
+    versioned,
+)
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import RELEASES, releases_with_metadata
 from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_java_object, skip_java_object
@@ -60,28 +77,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import STREAM_HANDLE, ByteStreamStateHandle, StreamStateHandle
-from pyspark_savepoint.formats.structs import (
-    BLOB,
-    I32,
-    I64,
-    UTF,
-    VERSION,
-    Encoding,
-    Struct,
-    after,
-    at_least,
-    at_most,
-    by_version,
-    constant,
-    many,
-    of,
-    optional,
-    part,
-    sized,
-    struct,
-    struct_with_dict,
-    versioned,
-)
+from pyspark_savepoint.formats.structs import Struct, of, part, struct, struct_with_dict
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import Encoding
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.kernels import array_forms
-from pyspark_savepoint.formats.structs import Encoding
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7

@@ -31,10 +31,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self
 
+from pyspark_savepoint.formats.encodings import BLOB, I32, I64, UTF, many
 from pyspark_savepoint.formats.metadata.key_groups import OFFSETS, RANGE, KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.stream_handles import SIZE, STREAM_HANDLE, UNKNOWN_SIZE, StreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.structs import BLOB, I32, I64, UTF, OneOf, Struct, many, of, part, struct
+from pyspark_savepoint.formats.structs import OneOf, Struct, of, part, struct
 
 HANDLE_ID = "the id of a state handle"
 

@@ -37,6 +37,20 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import (
+    BLOB,
+    BOOL,
+    I32,
+    LONGS,
+    U8,
+    UTF,
+    Encoding,
+    by_version,
+    codes,
+    distinct,
+    many,
+    pair,
+)
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.stream_handles import (
     SIZE,
@@ -46,26 +60,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.structs import (
-    BLOB,
-    BOOL,
-    I32,
-    LONGS,
-    U8,
-    UTF,
-    Encoding,
-    OneOf,
-    Struct,
-    by_version,
-    codes,
-    distinct,
-    many,
-    of,
-    pair,
-    part,
-    struct,
-    struct_with_dict,
-)
+from pyspark_savepoint.formats.structs import OneOf, Struct, of, part, struct, struct_with_dict
 
 
 class Mode(IntEnum):

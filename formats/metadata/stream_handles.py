@@ -21,9 +21,10 @@ from enum import IntEnum
 from typing import ClassVar
 
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import BLOB, I32, I64, UTF, at_least, codes
 from pyspark_savepoint.formats.metadata.key_groups import OFFSETS, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.structs import BLOB, I32, I64, UTF, OneOf, Struct, at_least, codes, part, struct
+from pyspark_savepoint.formats.structs import OneOf, Struct, part, struct
 
 UNKNOWN_SIZE = -1
 SIZE = at_least(I64, UNKNOWN_SIZE, "{}, or -1 for unknown")

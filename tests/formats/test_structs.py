@@ -7,8 +7,7 @@ from enum import IntEnum
 import pytest
 
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     BLOB,
     BOOL,
     COLUMN_TEXT,
@@ -18,8 +17,6 @@ from pyspark_savepoint.formats.structs import (
     UTF,
     VERSION,
     Encoding,
-    OneOf,
-    Struct,
     after,
     at_least,
     by_version,
@@ -27,13 +24,12 @@ from pyspark_savepoint.formats.structs import (
     constant,
     distinct,
     many,
-    of,
     optional,
-    part,
     row,
     sized,
-    struct,
 )
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.structs import OneOf, Struct, of, part, struct
 
 
 class Colour(IntEnum):

@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.structs import BLOB, I32, REST, Struct, of, part, sized, struct, valid
+from pyspark_savepoint.formats.encodings import BLOB, I32, REST, sized, valid
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 
 @struct

@@ -1,7 +1,7 @@
 """Descriptions of bytes whose values are plain: int, bool, str, bytes, None, tuple, and dict for a record.
 
-They are encodings as those of ``formats/structs.py``, and composed with them: one description both reads and writes the
-bytes of a connector's serializer.
+They are encodings as those of ``formats/encodings.py``, and composed with them: one description both reads and writes
+the bytes of a connector's serializer.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from pyspark_savepoint.formats import structs
+from pyspark_savepoint.formats import encodings
 from pyspark_savepoint.formats.connectors.payloads.kind import unknown_version
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import ANY_VERSION, COLUMN_TEXT, I32, REST, Encoding, many, sized, well_formed
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.structs import ANY_VERSION, COLUMN_TEXT, I32, REST, Encoding, many, sized, well_formed
 
 V = TypeVar("V")
 #: Encodings by version.
@@ -32,7 +32,7 @@ def _read_text(view: DataInputView, what: str) -> str:
 #: ``writeUTF`` of a text that columns can hold.
 UTF = COLUMN_TEXT
 #: A text or None as ``StringSerializer`` writes it.
-STRING_VALUE = well_formed(structs.STRING_VALUE)
+STRING_VALUE = well_formed(encodings.STRING_VALUE)
 #: A text in UTF-8 that takes all bytes that are left.
 TEXT = Encoding(_read_text, lambda out, value: out.write(value.encode("utf-8")), 0)
 #: A Java object stream, kept as bytes: its end is found without loading a class.

@@ -46,8 +46,8 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import I32, I64, U32, constant, many, optional
 from pyspark_savepoint.formats.serializers.runtime.operators import TwoPhaseCommitSerializer
-from pyspark_savepoint.formats.structs import I32, I64, U32, constant, many, optional
 
 MAGIC, GLOBAL_MAGIC = 0xB91F252C, 0xB91F252B
 RECEIVED, RETRY, FAILED, COMMITTED = "RECEIVED", "RETRY", "FAILED", "COMMITTED"

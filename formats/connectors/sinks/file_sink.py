@@ -52,8 +52,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     I64,
     LE_I32,
     LE_I64,
@@ -66,6 +65,7 @@ from pyspark_savepoint.formats.structs import (
     optional,
     sized,
 )
+from pyspark_savepoint.formats.errors import CorruptStateError
 
 BUCKET_MAGIC, COMMITTABLE_MAGIC, IN_PROGRESS_MAGIC, PENDING_MAGIC = 0x1E764B79, 0x1E765C80, 0xB3A4073D, 0x2C853C89
 MAX_LONG = (1 << 63) - 1

@@ -34,8 +34,8 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import I64, REST, Encoding, many, optional, sized
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.structs import I64, REST, Encoding, many, optional, sized
 
 COMMITTER_STATE, JOB_STATE = "iceberg-files-committer-state", "iceberg-flink-job-id"
 JOB_ID = re.compile("[0-9a-f]{32}")

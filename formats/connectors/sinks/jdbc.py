@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.connectors.payloads.connector import Connector
 from pyspark_savepoint.formats.connectors.payloads.kind import COMMITTABLES, WRITER_STATE, ConnectorKind, Row, columns
 from pyspark_savepoint.formats.connectors.payloads.layouts import UNVERSIONED, Layouts, Record, fixed, reader, writer
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
-from pyspark_savepoint.formats.structs import I8, I32, I64, REST, many, sized
+from pyspark_savepoint.formats.encodings import I8, I32, I64, REST, many, sized
 
 STATE = "XaSinkState"
 XID = Record(format_id=I32, global_id=sized(REST, length=I8), branch=sized(REST, length=I8))

@@ -42,8 +42,8 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
 )
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import I16, I32, I64, many, optional
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.structs import I16, I32, I64, many, optional
 
 #: Who owns a transactional id: every subtask that of its index, or the writer state that lists it.
 OWNERSHIP = MappingProxyType({0: "IMPLICIT_BY_SUBTASK_ID", 1: "EXPLICIT_BY_WRITER_STATE"})

@@ -45,8 +45,8 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import TEXT, UTF, Layouts, Record, reader, variants, writer
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import BOOL, I32, I64, Encoding, many, optional, sized
 from pyspark_savepoint.formats.json_text import parse_json
-from pyspark_savepoint.formats.structs import BOOL, I32, I64, Encoding, many, optional, sized
 
 SNAPSHOT, STREAM = 1, 2
 #: Versions of enumerators.

@@ -47,23 +47,20 @@ from pyspark_savepoint.formats.connectors.sources.kafka import (
     position_row,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     BLOB,
     I32,
     I64,
     Encoding,
-    Struct,
     after,
     constant,
     many,
-    of,
     optional,
     pair,
-    part,
     sized,
-    struct,
     versioned,
 )
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 NAME = "dynamic_kafka"
 SPLIT_VERSION = 0

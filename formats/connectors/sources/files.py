@@ -41,24 +41,21 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import TEXT, UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     I32,
     I64,
     LE_I32,
     Encoding,
-    Struct,
     at_least,
     many,
-    of,
     optional,
     pair,
-    part,
     sized,
-    struct,
     valid,
     well_formed,
 )
+from pyspark_savepoint.formats.redaction import redacted
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 #: Column ``status`` of a path that a continuous source has found, and does not read again.
 PROCESSED = "processed"

@@ -42,24 +42,21 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     BOOL,
     I32,
     I64,
     Encoding,
-    Struct,
     at_least,
     by_version,
     constant,
     many,
     mapped,
-    of,
     pair,
-    part,
     sized,
-    struct,
     valid,
 )
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 LATEST, EARLIEST, COMMITTED, NONE = -1, -2, -3, -(1 << 63)
 START_MARKERS = {LATEST: "latest", EARLIEST: "earliest", COMMITTED: "committed"}

@@ -50,9 +50,9 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.encodings import BOOL, I64, Encoding, many, optional, sized
 from pyspark_savepoint.formats.java import is_well_formed, signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
-from pyspark_savepoint.formats.structs import BOOL, I64, Encoding, many, optional, sized
 
 CONSUMER_STATE = KINESIS_CONSUMER_STATE
 ITERATOR_TYPES = ("TRIM_HORIZON", "LATEST", "AT_TIMESTAMP", "AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")

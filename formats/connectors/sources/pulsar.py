@@ -46,7 +46,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 from pyspark_savepoint.formats.connectors.payloads.layouts import BLOB, JAVA_BYTES, UTF, Layouts, Record, reader, writer
 from pyspark_savepoint.formats.connectors.sinks.committer import committer_kind
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.structs import BOOL, I32, I64, Encoding, many, optional, sized
+from pyspark_savepoint.formats.encodings import BOOL, I32, I64, Encoding, many, optional, sized
 
 RANGE = Record(start=I32, end=I32)
 PARTITION = Record(topic=UTF, partition=I32, ranges=many(RANGE))

@@ -32,7 +32,8 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.structs import I64, Struct, many, of, part, struct, valid
+from pyspark_savepoint.formats.encodings import I64, many, valid
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 UNASSIGNED = "unassigned"
 

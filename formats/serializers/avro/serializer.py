@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import STRING_VALUE, UTF, Encoding, by_version
 from pyspark_savepoint.formats.java import is_well_formed
 from pyspark_savepoint.formats.serializers.avro.leaves import (
     TIMES,
@@ -38,7 +39,7 @@ from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSeriali
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import STRING_VALUE, UTF, Encoding, by_version, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 MAX_JSON_DEPTH = 256
 MAX_DEPTH = 40

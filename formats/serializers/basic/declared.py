@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import FromSource
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, write_versioned
-from pyspark_savepoint.formats.structs import FromSource, read_parts, write_parts
+from pyspark_savepoint.formats.structs import read_parts, write_parts
 
 #: The snapshot of another serializer.
 SNAPSHOT: FromSource[TypeSerializer] = FromSource(SnapshotReader.versioned, lambda out, one: write_versioned(one, out))

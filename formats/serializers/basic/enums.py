@@ -27,13 +27,14 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import COLUMN_TEXT, I32, UTF, many, pair
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
 from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import COLUMN_TEXT, I32, UTF, many, pair, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 ENUM = f"{BASE}EnumSerializer$EnumSerializerSnapshot"
 

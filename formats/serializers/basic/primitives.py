@@ -41,11 +41,12 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     valid_rows,
 )
+from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import UTF, part
+from pyspark_savepoint.formats.structs import part
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 

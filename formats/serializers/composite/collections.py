@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import BOOL, UTF, by_version, implied
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     SnapshotReader,
@@ -60,7 +61,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
     sum_per_row,
 )
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
-from pyspark_savepoint.formats.structs import BOOL, UTF, by_version, implied, part
+from pyspark_savepoint.formats.structs import part
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 DATA_VIEW = "org.apache.flink.table.dataview."

@@ -38,6 +38,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
+from pyspark_savepoint.formats.encodings import BOOL, UTF, by_version, implied
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.base import (
     TypeSerializer,
@@ -68,7 +69,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer, scala
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import BOOL, UTF, by_version, implied, part
+from pyspark_savepoint.formats.structs import part
 
 TUPLE0 = RUNTIME + "Tuple0SerializerSnapshot"
 TUPLE0_BYTE = 42

@@ -44,6 +44,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import BOOL, UTF, Encoding, FromSource, by_version, many
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
     SnapshotReader,
@@ -67,16 +68,7 @@ from pyspark_savepoint.formats.serializers.composite.fields import FieldsSeriali
 from pyspark_savepoint.formats.serializers.composite.wrappers import SIDES, either_of, nullable_of
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
-from pyspark_savepoint.formats.structs import (
-    BOOL,
-    UTF,
-    Encoding,
-    FromSource,
-    by_version,
-    many,
-    part,
-    struct_with_dict,
-)
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 FLINKX = "org.apache.flinkx.api.serializer."
 #: Collections by the names of their serializers.

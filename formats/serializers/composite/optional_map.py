@@ -17,9 +17,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, UnsupportedVersionError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
-from pyspark_savepoint.formats.structs import (
+from pyspark_savepoint.formats.encodings import (
     BLOB,
     COLUMN_TEXT,
     I64,
@@ -31,6 +29,8 @@ from pyspark_savepoint.formats.structs import (
     optional,
     row,
 )
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
 
 #: Name, key frame and value frame.
 Entry = tuple[str, bytes | None, bytes | None]

@@ -29,6 +29,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs, struct_array, valid_rows
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, flink_fields
@@ -39,7 +40,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, gather, 
 from pyspark_savepoint.formats.serializers.composite.optional_map import MEMBERS, Member
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8

@@ -22,13 +22,14 @@ from operator import attrgetter
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
+from pyspark_savepoint.formats.encodings import UTF, at_most
 from pyspark_savepoint.formats.serializers.base import (
     TypeSerializer,
 )
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Flagged, Repeated
 from pyspark_savepoint.formats.serializers.layout import Part
-from pyspark_savepoint.formats.structs import UTF, at_most, part
+from pyspark_savepoint.formats.structs import part
 
 EITHER = "org.apache.flink.types.Either"
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar
 
+from pyspark_savepoint.formats.encodings import BOOL
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
@@ -36,7 +37,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
 from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import BOOL, part
+from pyspark_savepoint.formats.structs import part
 
 NFA = "org.apache.flink.cep.nfa."
 #: Why no text can describe a type.

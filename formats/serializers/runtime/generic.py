@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, refuse_nulls
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import (
@@ -49,7 +50,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
 )
 from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import UTF, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 HADOOP = "org.apache.hadoop.io."
 

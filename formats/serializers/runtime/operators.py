@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
+from pyspark_savepoint.formats.encodings import BOOL, by_version, implied
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
 from pyspark_savepoint.formats.serializers.basic.primitives import (
@@ -55,7 +56,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import (
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import BOOL, by_version, implied, part
+from pyspark_savepoint.formats.structs import part
 
 STREAM_WINDOW = "org.apache.flink.streaming.api.windowing.windows.TimeWindow$Serializer$TimeWindowSerializerSnapshot"
 TABLE_WINDOW = "org.apache.flink.table.runtime.operators.window.TimeWindow$Serializer$TimeWindowSerializerSnapshot"

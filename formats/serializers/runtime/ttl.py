@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.columns import (
     refuse_nulls,
     struct_array,
 )
+from pyspark_savepoint.formats.encodings import BOOL
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.declared import SNAPSHOT, DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, KindSerializer, of_kind
@@ -36,7 +37,7 @@ from pyspark_savepoint.formats.serializers.basic.shapes import LONG, WrappingSer
 from pyspark_savepoint.formats.serializers.basic.temporal import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.structs import BOOL, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"

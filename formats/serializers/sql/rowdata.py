@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.encodings import I32
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
@@ -61,7 +62,7 @@ from pyspark_savepoint.formats.serializers.sql.binary_data import (
 )
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.sql.slots import copy_spans
-from pyspark_savepoint.formats.structs import I32, part, struct_with_dict
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 RAW_VALUE = "org.apache.flink.table.runtime.typeutils.RawValueDataSerializer$RawValueDataSerializerSnapshot"
 

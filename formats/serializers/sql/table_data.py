@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import BLOB, BOOL, I32, valid
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer, flink_fields
 from pyspark_savepoint.formats.serializers.basic.declared import JAVA_OBJECT, SNAPSHOT, DeclaredSerializer
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, ShapedKindSerializer, of_kind
@@ -69,7 +70,7 @@ from pyspark_savepoint.formats.serializers.sql.slots import (
     timestamps,
     wide_decimals,
 )
-from pyspark_savepoint.formats.structs import BLOB, BOOL, I32, part, struct_with_dict, valid
+from pyspark_savepoint.formats.structs import part, struct_with_dict
 
 STRING_DATA = TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot"
 DECIMAL_DATA = TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"

@@ -85,7 +85,8 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR, SPLITS, ConnectorKind, Position, columns,
 )
 from pyspark_savepoint.formats.connectors.payloads.layouts import UTF, payloads
-from pyspark_savepoint.formats.structs import I64, Struct, many, of, part, struct
+from pyspark_savepoint.formats.encodings import I64, many
+from pyspark_savepoint.formats.structs import Struct, of, part, struct
 
 @struct
 class Split(Struct):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.encodings import Encoding
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import (
@@ -19,7 +20,6 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 )
 from pyspark_savepoint.formats.metadata.operator_handles import INPUT_CHANNELS, OPERATOR_HANDLE, OUTPUT_CHANNELS
 from pyspark_savepoint.formats.metadata.stream_handles import STREAM_HANDLE, ByteStreamStateHandle
-from pyspark_savepoint.formats.structs import Encoding
 from tests.formats.metadata.metadata_strategies import (
     key_group_ranges,
     keyed_handles,
