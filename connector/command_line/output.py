@@ -70,7 +70,7 @@ class Column:
 
     @property
     def title(self) -> str:
-        return printable(self.name.replace("_", " "), line=True)
+        return printable(self.name, line=True)
 
     def padded(self, text: str) -> str:
         blank = " " * (self.width - width_of(text))

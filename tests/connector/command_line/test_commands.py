@@ -164,7 +164,7 @@ def test_offsets_of_retained_checkpoints_are_the_progress_of_the_job(run: Run, c
     for number, to in ((41, "10"), (42, "25")):
         run("set-offsets", path, job / f"chk-{number}", "source", "--set", f"orders-1={to}")
     lines = run("offsets", job, "source", "--history").out.splitlines()
-    assert lines[0].split()[:2] == ["checkpoint", "id"]
+    assert lines[0].split()[:2] == ["checkpoint_id", "operator"]
     assert sorted(line.split()[5] for line in lines if " orders " in line and line.split()[4] == "1") == ["10", "25"]
     assert len(lines) == 1 + 2 * 5
     newest = run("offsets", job, "--history", "--last", 1, "--json").records

@@ -112,9 +112,15 @@ def test_operators_stand_above_their_states_and_paths_above_their_rows() -> None
 def test_too_many_columns_become_lines() -> None:
     row = {f"column_{n}": f"value {n} " + "x" * 30 for n in range(20)}
     shown = printed(60, list(row), [row, row])
-    assert shown[0].split() == ["column", "0", "value", "0", "x" * 30]
+    assert shown[0].split() == ["column_0", "value", "0", "x" * 30]
     assert len(shown) == 2 * 20 + 1
     assert max(map(len, shown)) <= 60
+
+
+def test_columns_have_the_names_that_options_take(run: Run, shop: Path) -> None:
+    title = run("show", shop, "accounts", "--limit", 1).out.splitlines()[0].split()
+    assert title[:4] == ["key", "total", "recent_amounts", "spent_by_currency"]
+    assert [each["key"] for each in run("show", shop, "accounts", "--where", f"{title[1]} = 95296", "--json").records]
 
 
 def test_nothing_is_cut_without_a_terminal(run: Run) -> None:
