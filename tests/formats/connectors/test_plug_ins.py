@@ -182,6 +182,39 @@ def test_a_plugged_in_source_is_read_changed_and_refuses(corpus: Path, tmp_path:
     assert not (tmp_path / "new-no").exists()
 
 
+HYBRID = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import pyspark_savepoint
+from pyspark_savepoint import SavepointError
+sp = pyspark_savepoint.open(sys.argv[2])
+table = lambda sp: sp.table("splits", connector="hybrid_shop").rows()
+rows = lambda sp: sorted((row["split_id"], row["source_index"], row["at"]) for row in table(sp))
+(uid,) = {row["operator_uid_hash"] for row in sp.table("splits").rows()}
+before = rows(sp)
+new = sp.sources.with_offsets(uid, {before[0][0]: before[0][2] + 1}).write(sys.argv[3])
+try:
+    said = sp.sources.with_offsets(uid, by=1).write(sys.argv[3] + "-no")
+except SavepointError as error:
+    said = str(error)
+print(json.dumps([before, rows(new), said]))
+"""
+
+
+@pytest.mark.parametrize("name", ["2.3.0-hybrid-first", "2.3.0-hybrid-second"])
+def test_a_hybrid_source_over_a_plugged_in_one_is_read_and_changed(corpus: Path, tmp_path: Path, name: str) -> None:
+    folder = installed(tmp_path, SOURCE, "shop_connectors:CONNECTORS")
+    (savepoint,) = (corpus / "connectors" / name).glob("savepoint-*")
+    command = [sys.executable, "-c", HYBRID, folder, str(savepoint), str(tmp_path / "new")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    before, after, refusal = json.loads(done.stdout)
+    (split, index, at), *others = before
+    assert after == [[split, index, at + 1], *others]
+    assert "the plug-in failed in moved: RuntimeError: no licence to move" in refusal
+    assert "package plugged 1.2" in refusal
+
+
 def kind(**functions: Any) -> ConnectorKind[Any]:
     own = {"decode": lambda _, view: view.read_i32(), "encode": lambda _, value, out: out.write_i32(value), **functions}
     rows = own.pop("rows", lambda value: [{"n": value}])

@@ -287,7 +287,7 @@ GENERAL = frozenset(
     ]
 )
 #: Interfaces and classes that are not final, besides those of the list.
-_OPEN_CLASSES = frozenset(
+OPEN_CLASSES = frozenset(
     [
         *(LANG + name for name in ("Runnable", "Enum", "Throwable", "Exception", "Error", "Record")),
         LANG + "RuntimeException",
@@ -310,7 +310,7 @@ def is_final_class(name: str) -> bool | None:
     """Return whether a class of the JDK or of Flink is final; None if the class is not known here."""
     if name in FINAL_CLASSES:
         return True
-    known = name in LAYOUTS or name in GENERAL or name in _OPEN_CLASSES or name.startswith(UTIL + "function.")
+    known = name in LAYOUTS or name in GENERAL or name in OPEN_CLASSES or name.startswith(UTIL + "function.")
     return False if known else None
 
 

@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.class_files.java_types import (
 )
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
+from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import GENERAL, LAYOUTS, OPEN_CLASSES, WRAPPERS
 
 TOKEN = re.compile(r"\s*(?:([\w$.]+)|([<>(),;?]|\[\]))")
 MAX_WORDS_DEPTH = 32
@@ -48,21 +49,17 @@ _WORDS: Mapping[str, str] = {
     "MAP": "java.util.Map",
     "OPTIONAL": "java.util.Optional",
 }
-_PACKAGES: Mapping[str, str] = {
-    "java.lang": "Object String Number Boolean Byte Character Double Float Integer Long Short Comparable "
-    "CharSequence Iterable Void StringBuilder Enum Class",
-    "java.util": "List Map Set Collection Queue Deque SortedMap SortedSet ArrayList LinkedList Vector ArrayDeque "
-    "HashMap LinkedHashMap TreeMap Hashtable EnumMap HashSet LinkedHashSet TreeSet EnumSet PriorityQueue UUID "
-    "Optional OptionalInt OptionalLong OptionalDouble Date BitSet Locale Currency Calendar TimeZone Random",
-    "java.time": "Instant LocalDate LocalTime LocalDateTime Duration Period ZonedDateTime OffsetDateTime OffsetTime "
-    "Year YearMonth MonthDay ZoneId ZoneOffset DayOfWeek Month",
-    "java.math": "BigDecimal BigInteger RoundingMode",
-    "java.util.concurrent": "ConcurrentHashMap TimeUnit CopyOnWriteArrayList",
-    "java.util.concurrent.atomic": "AtomicLong AtomicInteger AtomicBoolean AtomicReference",
-    "java.net": "URI URL",
-}
+_PACKAGES = frozenset(
+    {
+        *("java.lang", "java.math", "java.net", "java.time"),
+        *("java.util", "java.util.concurrent", "java.util.concurrent.atomic"),
+    }
+)
+#: The listed classes of these packages by their simple names.
 SIMPLE: Mapping[str, str] = {
-    name: f"{package}.{name}" for package, names in _PACKAGES.items() for name in names.split()
+    name.rpartition(".")[2]: name
+    for name in (*WRAPPERS, *LAYOUTS, *GENERAL, *OPEN_CLASSES)
+    if name.rpartition(".")[0] in _PACKAGES and "$" not in name
 }
 
 

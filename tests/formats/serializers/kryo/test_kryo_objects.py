@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.class_files import ClassPath
+from pyspark_savepoint.formats.class_files.class_file import FINAL
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BASE_IDS, UTIL, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.classes.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -252,3 +255,19 @@ def test_kryo_5_gives_no_length_of_a_class_name() -> None:
     name = "com.fasterxml.jackson.databind.node.JsonNodeFactory"
     found = KryoObject(name, {(name, "_cfgBigDecimalExact"): KryoObject("boolean", False)})
     assert write_object(found, object_format(5)) == b"\1\0" + name[:-1].encode() + bytes([ord("y") | 0x80]) + b"\1\0"
+
+
+@pytest.mark.parametrize("version", [2, 5])
+@pytest.mark.parametrize("final", [False, True])
+def test_class_files_say_whether_a_class_of_a_library_is_final(version: Version, final: bool) -> None:
+    """``ImmutablePair`` of commons-lang3 was final at first: a field of it had no class then."""
+    pair = "org.apache.commons.lang3.tuple.ImmutablePair"
+    row = DescribedClasses().describe(pair)
+    words = WordClasses.parse(f"com.shop.Box(pair {pair})")
+    of_jar = WordClasses({pair: replace(row, flags=row.flags | FINAL if final else row.flags & ~FINAL)})
+    form = object_format(version, classes=DescribedClasses((of_jar, words)))
+    halves = {(pair, "left"): KryoObject(STRING, "a"), (pair, "right"): KryoObject("int", 5)}
+    box = KryoObject("com.shop.Box", {("com.shop.Box", "pair"): KryoObject(pair, halves)})
+    data = write_object(box, form)
+    assert (pair[:-1].encode() in data) is not final
+    assert write_object(read_whole(data, form), form) == data
