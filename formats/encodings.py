@@ -130,14 +130,14 @@ def implied(value: T) -> Encoding[T]:
 
 def codes(names: type[E], number: Encoding[int]) -> Encoding[E]:
     """Return the encoding of constants as their numbers."""
-    known = {int(name): name for name in names}
+    members = {int(name): name for name in names}
 
     def read(view: DataInputView, what: str) -> E:
         code = number.read(view, what)
-        if code not in known:
+        if code not in members:
             view.position -= number.least
-            view.fail(f"{what}: one of {sorted(known)}", code)
-        return known[code]
+            view.fail(f"{what}: one of {sorted(members)}", code)
+        return members[code]
 
     return Encoding(read, number.write, number.least)
 

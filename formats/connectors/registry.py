@@ -201,8 +201,8 @@ Kind = ConnectorKind[Any]
 @cache
 def plugged_connectors() -> tuple[Connector, ...]:
     """Return the connectors of installed packages, and the hybrid sources over theirs."""
-    found = [connector for entry in plugged_in(CONNECTORS) for connector in _connectors_of(entry)]
-    return (*found, *over_each(found))
+    connectors = [connector for entry in plugged_in(CONNECTORS) for connector in _connectors_of(entry)]
+    return (*connectors, *over_each(connectors))
 
 
 def _connectors_of(entry: EntryPoint) -> list[Connector]:
@@ -239,8 +239,10 @@ def _guarded_edits(edits: SplitEdits, name: str) -> SplitEdits:
     methods = {
         each: method(each) for each, member in SplitEdits.__dict__.items() if callable(member) and each[0] != "_"
     }
-    made: SplitEdits = type(type(edits).__name__, (SplitEdits,), {**methods, "key_columns": edits.key_columns})()
-    return made
+    guarded_edits: SplitEdits = type(
+        type(edits).__name__, (SplitEdits,), {**methods, "key_columns": edits.key_columns}
+    )()
+    return guarded_edits
 
 
 def guarded(kind: Kind, name: str) -> Kind:

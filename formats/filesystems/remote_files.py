@@ -94,9 +94,9 @@ class _Range:
         new = cls.__new__(cls)
         new._counted = 0
         new.start, new.end = start, start + len(data)
-        done: Future[Any] = Future()
-        done.set_result(data)
-        new._parts = [(start, len(data), done)]
+        future: Future[Any] = Future()
+        future.set_result(data)
+        new._parts = [(start, len(data), future)]
         return new
 
     def copy(self, start: int, target: memoryview) -> None:
@@ -146,13 +146,13 @@ def fetched(file: RemoteFile, start: int, end: int) -> Iterator[Any]:
 def _read_part(file: RemoteFile, start: int, size: int) -> Any:
     """Read ``size`` bytes of a file from ``start`` on."""
     parts: list[Any] = []
-    done = 0
-    while done < size:
-        data = file.read(start + done, size - done)
+    read_so_far = 0
+    while read_so_far < size:
+        data = file.read(start + read_so_far, size - read_so_far)
         if not data:
-            raise truncated(file.path, start + done, f"{size - done} more bytes")
+            raise truncated(file.path, start + read_so_far, f"{size - read_so_far} more bytes")
         parts.append(data)
-        done += len(data)
+        read_so_far += len(data)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -184,12 +184,14 @@ class RemoteInputFile:
 
         A large file that is read to its end needs no bytes for that: its version is known, so all parts come together.
         """
-        known, data = self._first
-        in_parts = opening.is_all and self.size > opening.whole and not opening.start and not known and len(data) > 0
+        first_start, data = self._first
+        in_parts = (
+            opening.is_all and self.size > opening.whole and not opening.start and not first_start and len(data) > 0
+        )
         if opening.purpose != "size" and not in_parts:
             start, count = opening.range(MIN_READ, PART)
             low = max(0, self.size - count) if start is None else start
-            if low < known or min(self.size, low + count) > known + len(data):
+            if low < first_start or min(self.size, low + count) > first_start + len(data):
                 return None
         return RemoteInputFile(self._file, opening, self._first)
 
@@ -204,9 +206,9 @@ class RemoteInputFile:
             self._ahead = MIN_READ
         position = start
         while position < stop:
-            known = self._range(position, stop)
-            last = min(stop, known.end)
-            known.copy(position, target[position - start : last - start])
+            fetched = self._range(position, stop)
+            last = min(stop, fetched.end)
+            fetched.copy(position, target[position - start : last - start])
             position = last
         self._last = stop
         if goes_on and stop != self._stop:
@@ -220,40 +222,40 @@ class RemoteInputFile:
 
     def _range(self, position: int, stop: int) -> _Range:
         """Return the range at a position: one already fetched, or a new request."""
-        known = self._known(position)
-        if known is not None:
-            return known
+        fetched = self._known(position)
+        if fetched is not None:
+            return fetched
         end = min(self.size, max(stop, position + MIN_READ))
         end = min([end, *(each.start for each in self._ranges if each.start > position)])
         new = _Range(self._file, position, end)
         return new if end - position > MAX_CACHED_RANGE else self._keep(new)
 
     def _known(self, position: int) -> _Range | None:
-        return next((known for known in self._ranges if known.start <= position < known.end), None)
+        return next((fetched for fetched in self._ranges if fetched.start <= position < fetched.end), None)
 
     def _fetch_ahead(self, position: int, step: int) -> None:
         """Start fetching the following bytes, once the reader has read most of the last fetched range."""
-        if any(known.start <= position < known.end for known in self._ranges[:-1]):
+        if any(fetched.start <= position < fetched.end for fetched in self._ranges[:-1]):
             return
-        for known in self._ranges:
-            known.let_go(position)
+        for fetched in self._ranges:
+            fetched.let_go(position)
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
         limit = BytesAhead.limit
-        wanted = limit if self._is_all else min(limit, max(GROWTH * self._ahead, step))
-        if end < self.size and REFILL * (end - position) <= wanted:
-            self._ahead = max(LEAST_AHEAD, min(wanted, limit - BytesAhead.total))
+        length = limit if self._is_all else min(limit, max(GROWTH * self._ahead, step))
+        if end < self.size and REFILL * (end - position) <= length:
+            self._ahead = max(LEAST_AHEAD, min(length, limit - BytesAhead.total))
             self._keep(_Range(self._file, end, min(self.size, end + self._ahead)).counted())
 
     def _keep(self, new: _Range) -> _Range:
-        for known in self._ranges[:-1]:
-            known.cancel()
+        for fetched in self._ranges[:-1]:
+            fetched.cancel()
         self._ranges = [*self._ranges[-1:], new]
         return new
 
     def close(self) -> None:
         """Close the file; if a part of it is still being fetched, the file is closed after that."""
         ranges, self._ranges = self._ranges, []
-        idle = [known.cancel() for known in ranges]
+        idle = [fetched.cancel() for fetched in ranges]
         if not self._closed and all(idle):
             self._file.close()
         self._closed = True

@@ -145,10 +145,10 @@ class HeapKeyedStream:
         """Yield the tables of one key group in order, each in one piece per window that it spans."""
         self._check_number(extent)
         reader = _TableReader(self, extent, block_bytes)
-        seen: set[int] = set()
+        visited: set[int] = set()
         for _ in self.header.states:
             state, left = reader.head()
-            if state in seen:
+            if state in visited:
                 reader.fail("every state once in a key group", f"state {state} twice")
             try:
                 while left:
@@ -159,14 +159,14 @@ class HeapKeyedStream:
                         block = self._assemble(reader.buffer, reader.origin, [extent], [table], namespaced)
                         yield replace(block, complete=False)
             except UndecodableStateError as error:
-                if selected <= seen:
+                if selected <= visited:
                     return  # the end of the key group is not verified, because no requested state follows
                 if state in selected:
-                    raise self._hidden(state, error, selected, seen) from None
+                    raise self._hidden(state, error, selected, visited) from None
                 # What follows is found in the whole of it.
-                yield replace(self._block([extent], selected - seen, namespaced), complete=False)
+                yield replace(self._block([extent], selected - visited, namespaced), complete=False)
                 return
-            seen.add(state)
+            visited.add(state)
         reader.expect_end()
 
     def _tables_in_either_form(self, at: Cursors, selected: set[int]) -> list[_Table]:
@@ -276,13 +276,13 @@ class HeapKeyedStream:
             count = counts[place]
             after = place + 6 + count * max(least, 1)
             place, count, after = (each[after <= len(content)] for each in (place, count, after))
-            known = count == 0 if min(widths) < 0 else np.ones(len(place), np.bool_)
+            is_certain = count == 0 if min(widths) < 0 else np.ones(len(place), np.bool_)
             after = np.where(count == 0, place + 6, after)
             if len(states) == 1:
                 fits = after == len(content)
             else:
                 fits = (after < len(ids)) & np.isin(ids[np.minimum(after, len(ids) - 1)], states[states != state])
-            found[place[fits | ~known]] = True
+            found[place[fits | ~is_certain]] = True
         return (begin + np.flatnonzero(found)).tolist()
 
     def _widths(self, state: int) -> list[int]:
@@ -339,12 +339,12 @@ class HeapKeyedStream:
         """Return the error for a state that hides those of the ``selected`` ones that have not ``passed``."""
         name = self.header.states[state].name
         hidden = sorted(selected - passed)
-        wanted = ", ".join(self.header.states[other].name for other in hidden[:MAX_LISTED])
-        wanted += f" and {len(hidden) - MAX_LISTED} more" if len(hidden) > MAX_LISTED else ""
+        state_names = ", ".join(self.header.states[other].name for other in hidden[:MAX_LISTED])
+        state_names += f" and {len(hidden) - MAX_LISTED} more" if len(hidden) > MAX_LISTED else ""
         facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
         hiding = UndecodableStateError(
             f"state {name!r} has values that only the job's own serializer can delimit"
-            + ("" if state in selected else f"; where the states behind them begin cannot be told, here {wanted}"),
+            + ("" if state in selected else f"; where the states behind them begin cannot be told, here {state_names}"),
             state=name,
             expected="values whose serializer delimits them",
             remedy="name the job's jar in option 'classes', which describes subclasses of POJOs and the classes of "

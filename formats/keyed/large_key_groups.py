@@ -59,8 +59,8 @@ class _Entries:
 def merge_sorted(streams: Sequence[Iterator[KeyedBlock]]) -> Iterator[KeyedBlock]:
     """Yield complete blocks with the entries of all streams, in order. Each stream is one state, sorted by key."""
     runs = [(_Entries(block, 0, len(block)) for block in blocks) for blocks in streams]
-    for taken in join_runs(runs, whole_keys=True):
-        parts = [part for run in taken for part in run]
+    for joined in join_runs(runs, whole_keys=True):
+        parts = [part for run in joined for part in run]
         yield block_of([take_entries(part.block, slice(part.low, part.high)) for part in parts], parts[0].block)
 
 
@@ -102,7 +102,7 @@ class SortedStates:
         from pyspark_savepoint.formats.kernels import frames, walk
 
         ranges: dict[int, Range] = {}
-        chosen = frozenset(self.columns)
+        state_indices = frozenset(self.columns)
         rest = np.empty(0, np.uint8)
         before, position, state, start, previous, size = 0, 0, -1, 0, -1, self.window
         while content.position < content.end:
@@ -119,7 +119,7 @@ class SortedStates:
                     if state >= self.states or state in ranges:
                         return None
                     start, previous = before + position, -1
-                tail = self.tail if state in chosen else -1
+                tail = self.tail if state in state_indices else -1
                 why, position, previous = walk.scan_run(
                     buffer, position, len(buffer), extent.key_group, self.prefix, tail, previous
                 )
@@ -140,9 +140,9 @@ class SortedStates:
         """Yield the rows of the columns, in pieces, each with its buffer; states without a range have no values."""
         from pyspark_savepoint.formats.kernels import walk
 
-        chosen = [(column, ranges[state]) for column, state in enumerate(self.columns) if state in ranges]
-        share = max(1, self.window // max(1, len(chosen)))
-        runs = [_Run(content, column, *bounds, share) for column, bounds in chosen]
+        columns_with_ranges = [(column, ranges[state]) for column, state in enumerate(self.columns) if state in ranges]
+        share = max(1, self.window // max(1, len(columns_with_ranges)))
+        runs = [_Run(content, column, *bounds, share) for column, bounds in columns_with_ranges]
         while runs:
             for run in runs:
                 run.fill()
@@ -199,9 +199,9 @@ class _Run:
 
     def fill(self) -> None:
         """Read until a whole window is in memory, or all that is left."""
-        wanted = min(self.share, self.left)
-        while len(self.rest) < wanted and not self.content.exhausted:
-            self.rest = self.content.window(self.rest, wanted - len(self.rest))
+        window = min(self.share, self.left)
+        while len(self.rest) < window and not self.content.exhausted:
+            self.rest = self.content.window(self.rest, window - len(self.rest))
 
     def skip(self, size: int) -> None:
         """Remove merged entries."""

@@ -175,8 +175,8 @@ class Database:
             family = next((one.name for one in self.families.values() if info.number in one.files), None)
             groups = f"{int.from_bytes(low[:prefix], 'big')} to {int.from_bytes(high[:prefix], 'big')}"
             keys = f"keys {low[prefix:][:MAX_SHOWN].hex()} to {high[prefix:][:MAX_SHOWN].hex()}"
-            found = f"table file {info.name} of column family {family!r}: key groups {groups}, {keys}"
-            raise error.with_facts(state=family, found=found) from None
+            location = f"table file {info.name} of column family {family!r}: key groups {groups}, {keys}"
+            raise error.with_facts(state=family, found=location) from None
 
     def _kept(self, key: tuple[object, ...], read: Callable[[], SstFile]) -> SstFile:
         """Return a table file from the cache of indexes, or read it."""
@@ -261,14 +261,14 @@ class _Run:
                 continue
             with self.database.naming(info):
                 file = self.database.table(info, *self.bounds)
-            chosen = file.index.blocks_of(low, high)
-            for part in _cut(file, chosen, step):
+            blocks = file.index.blocks_of(low, high)
+            for part in _cut(file, blocks, step):
                 yield self._decode(file, part, low, high, arena)
 
     def read_prefixes(self, prefixes: KeyPrefixes) -> list[DatabaseEntries]:
         """Return all entries of keys with some prefixes."""
-        chosen = [(file, wanted) for file, wanted in self.wanted(prefixes) if len(wanted)]
-        return [within(self._decode(file, wanted, 0, MAX_NUMBER), prefixes) for file, wanted in chosen]
+        files = [(file, block_numbers) for file, block_numbers in self.wanted(prefixes) if len(block_numbers)]
+        return [within(self._decode(file, block_numbers, 0, MAX_NUMBER), prefixes) for file, block_numbers in files]
 
     def wanted(self, prefixes: KeyPrefixes) -> Iterator[tuple[SstFile, Longs]]:
         """Yield for each file the blocks that may contain keys with some prefixes."""
@@ -312,14 +312,14 @@ def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
     return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
 
 
-def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
+def _cut(file: SstFile, blocks: slice, step: int | None) -> Iterator[slice]:
     """Split some blocks into parts of about ``step`` bytes of content."""
-    ends = np.cumsum(file.index.size[chosen]) * file.properties.ratio
+    ends = np.cumsum(file.index.size[blocks]) * file.properties.ratio
     first = 0
     while first < len(ends):
         before = ends[first - 1] if first else 0
         last = len(ends) if step is None else max(first + 1, int(np.searchsorted(ends, before + step, "right")))
-        yield slice(chosen.start + first, chosen.start + last)
+        yield slice(blocks.start + first, blocks.start + last)
         first = last
 
 
@@ -404,9 +404,10 @@ class FamilyReader:
 
     def reads(self, prefixes: KeyPrefixes, runs: Sequence[_Run] | None = None) -> Iterator[Read]:
         """Yield what is read first of files that may have keys with some prefixes, by default those of all runs."""
-        used = self.runs if runs is None else runs
-        wanted = ((file.info, blocks_at(file, blocks)) for run in used for file, blocks in run.wanted(prefixes))
-        return self.database.reads(wanted)
+        sorted_runs = self.runs if runs is None else runs
+        return self.database.reads(
+            (file.info, blocks_at(file, blocks)) for run in sorted_runs for file, blocks in run.wanted(prefixes)
+        )
 
     def runs_of_prefixes(self, prefixes: KeyPrefixes, sequence_numbers: Longs | None) -> list[DatabaseEntries]:
         """Return the versions of keys with some prefixes, in sorted runs.

@@ -103,10 +103,10 @@ class RocksDBKeyedStream:
 
     def reads(self, key_groups: Collection[int], selected: Collection[int]) -> Iterator[Read]:
         """Yield what :meth:`blocks` reads first."""
-        wanted = [group for group in key_groups if group in self.key_groups]
-        for name in (self.header.states[state].name for state in sorted(selected) if wanted):
-            files = self.database.files_of(name, min(wanted), max(wanted))
-            yield from self.database.first_reads(files, min(wanted), max(wanted))
+        present_groups = [group for group in key_groups if group in self.key_groups]
+        for name in (self.header.states[state].name for state in sorted(selected) if present_groups):
+            files = self.database.files_of(name, min(present_groups), max(present_groups))
+            yield from self.database.first_reads(files, min(present_groups), max(present_groups))
 
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
@@ -175,15 +175,15 @@ class RocksDBKeyedStream:
     def _windows(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock]:
-        wanted = sorted(group for group in key_groups if group in self.key_groups)
-        if not wanted:
+        sorted_groups = sorted(group for group in key_groups if group in self.key_groups)
+        if not sorted_groups:
             return
         families = {
-            state: self.database.family(self.header.states[state].name, wanted[0], wanted[-1])
+            state: self.database.family(self.header.states[state].name, sorted_groups[0], sorted_groups[-1])
             for state in sorted(selected)
         }
-        sizes = np.sum([family.sizes(wanted[0], wanted[-1]) for family in families.values()], axis=0)
-        for low, high, size in batches(wanted, sizes, block_bytes):
+        sizes = np.sum([family.sizes(sorted_groups[0], sorted_groups[-1]) for family in families.values()], axis=0)
+        for low, high, size in batches(sorted_groups, sizes, block_bytes):
             if size <= block_bytes:
                 yield from self._complete(families, (low, high, size), namespaced)
                 continue
@@ -350,8 +350,8 @@ class SharedFiles:
         common = _common(databases[OLDER], databases[NEWER], name)
         own: list[FamilyReader | None] = []
         for number, database, shared in zip(ids, databases, common, strict=True):
-            known = database.families[name].files if name in database.families else {}
-            own.append(database.family(name, *self._bounds, None, set(known) - shared) if number >= 0 else None)
+            files = database.families[name].files if name in database.families else {}
+            own.append(database.family(name, *self._bounds, None, set(files) - shared) if number >= 0 else None)
         return _Family(name, ids, (own[OLDER], own[NEWER]), common[NEWER])
 
     @property
@@ -394,8 +394,8 @@ class SharedFiles:
     def _candidates(self, runs: list[list[list[DatabaseEntries]]]) -> KeyPrefixes | None:
         """Return the keys, with their key groups, of which one entry can differ."""
         parts: tuple[Parts, Parts] = ([], [])
-        for family, (gone, added) in zip(self._families, runs, strict=True):
-            changed = changed_keys(gone, added, self.streams[NEWER].database.path)
+        for family, (removed_runs, added) in zip(self._families, runs, strict=True):
+            changed = changed_keys(removed_runs, added, self.streams[NEWER].database.path)
             if changed is not None and len(changed):
                 side = NEWER if family.ids[NEWER] >= 0 else OLDER
                 parts[side].append((family.ids[side], changed))
@@ -484,8 +484,8 @@ class DifferingStream(RocksDBKeyedStream):
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, read: Reading
     ) -> Iterator[KeyedBlock]:
         names = tuple(self.header.states[state].name for state in sorted(selected))
-        wanted = tuple(sorted(group for group in key_groups if group in self.key_groups))
-        selection = wanted, names, namespaced
+        sorted_groups = tuple(sorted(group for group in key_groups if group in self.key_groups))
+        selection = sorted_groups, names, namespaced
         kept: Iterable[KeyedBlock | range] | None = self._kept.pop((self._side, *selection), None)
         for piece in self._found(*selection, block_bytes) if kept is None else kept:
             if isinstance(piece, range):

@@ -64,10 +64,10 @@ def snapshot_as_of(
     readable, unreadable = _in_order_of(folder, version)
     if time is not None:
         return _newest_at(time, readable, folder), ()
-    chosen = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
-    if not chosen:
+    same_number = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
+    if not same_number:
         raise _no_version(folder, version, [snapshot.checkpoint_id or 0 for snapshot in readable], unreadable)
-    return Histories(folder, readable).only(int(version or 0), chosen), ()
+    return Histories(folder, readable).only(int(version or 0), same_number), ()
 
 
 def _unreadable_checkpoints(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
@@ -118,21 +118,21 @@ def versions_between(folder: str, span: VersionRange) -> tuple[tuple[SnapshotInf
     end = _last(histories, readable, span)
     history = histories.history(end)
     by_checkpoint = by_id(history)
-    known, last = [*by_checkpoint], end.checkpoint_id or 0
+    checkpoint_ids, last = [*by_checkpoint], end.checkpoint_id or 0
     first = _first(histories, by_checkpoint, span, end)
-    base = [number for number in known if number < first][-1:]
+    base = [number for number in checkpoint_ids if number < first][-1:]
     if not base and first:
         raise SnapshotNotFoundError(
             f"the changes of version {first} are those since the version before it, which this folder has not",
             path=folder,
             found=f"checkpoint ids {ranges(there)}",
-            remedy=f"startingVersion {known[1]} is the first with one before it; 0 shows all rows of version "
-            f"{known[0]} as inserts"
-            if len(known) > 1
-            else f"startingVersion 0 shows all rows of version {known[0]} as inserts",
+            remedy=f"startingVersion {checkpoint_ids[1]} is the first with one before it; 0 shows all rows of version "
+            f"{checkpoint_ids[0]} as inserts"
+            if len(checkpoint_ids) > 1
+            else f"startingVersion 0 shows all rows of version {checkpoint_ids[0]} as inserts",
         )
-    chosen = [*base, *(number for number in known if first <= number)]
-    versions = [histories.only(number, by_checkpoint[number]) for number in chosen]
+    numbers = [*base, *(number for number in checkpoint_ids if first <= number)]
+    versions = [histories.only(number, by_checkpoint[number]) for number in numbers]
     histories.refuse_other_jobs(versions)
     newest = span.end is None and span.end_time is None
     left_out = _unreadable_checkpoints(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
@@ -255,12 +255,12 @@ class Followed:
                 between, or if the job was started anew since ``before``.
 
         """
-        found = [snapshot for several in versions.values() for snapshot in several]
-        if before is not None and not any(snapshot.identity == before.identity for snapshot in found):
-            found.append(before)
-        if not found:
+        snapshots_of_all = [snapshot for several in versions.values() for snapshot in several]
+        if before is not None and not any(snapshot.identity == before.identity for snapshot in snapshots_of_all):
+            snapshots_of_all.append(before)
+        if not snapshots_of_all:
             return []
-        histories = Histories(self.folder, found)
+        histories = Histories(self.folder, snapshots_of_all)
         if before is None:
             histories.refuse_others_meanwhile()
             later = histories.history(histories.ordered[-1])
@@ -288,8 +288,8 @@ class Followed:
             SnapshotNotFoundError: If two jobs took checkpoints at the same time.
 
         """
-        found = [snapshot for several in versions.values() for snapshot in several]
-        return Histories(self.folder, found).newest() if found else None
+        snapshots_of_all = [snapshot for several in versions.values() for snapshot in several]
+        return Histories(self.folder, snapshots_of_all).newest() if snapshots_of_all else None
 
 
 @dataclass(frozen=True)
@@ -403,10 +403,10 @@ def _once(readable: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:
     """Return snapshots, of copies of one snapshot one."""
     once: dict[bytes, SnapshotInfo] = {}
     for snapshot in sorted(readable, key=lambda one: (not one.is_copy, one.path)):
-        known = once.get(snapshot.digest)
-        if known is None:
+        earlier = once.get(snapshot.digest)
+        if earlier is None:
             once[snapshot.digest] = snapshot
-        elif not known.is_copy:
+        elif not earlier.is_copy:
             once[snapshot.path.encode()] = snapshot  # another tool copied it: which one is meant is not known
     return [*once.values()]
 
@@ -430,9 +430,9 @@ def explained(
         return error
     waits = there and any(is_checkpoint_directory(posixpath.basename(path)) for path in paths)
     for pause in (*(PAUSES if waits else ()), None):
-        gone = next((path for path in paths if is_deleted(path)), None)
-        if gone is not None:
-            return _deleted_snapshot(gone, folder) if there else _not_there(gone) or error
+        deleted_path = next((path for path in paths if is_deleted(path)), None)
+        if deleted_path is not None:
+            return _deleted_snapshot(deleted_path, folder) if there else _not_there(deleted_path) or error
         if pause is not None:
             clock.sleep(pause)
     return error

@@ -130,15 +130,15 @@ class Histories:
 
     def __init__(self, folder: str, snapshots: Iterable[SnapshotInfo]) -> None:
         self.folder = folder
-        found = sorted(snapshots, key=lambda one: (one.number, one.path))
+        in_order = sorted(snapshots, key=lambda one: (one.number, one.path))
         #: A copy that another tool made has its own time, which is later than that of what it is a copy of.
         self._seconds: dict[bytes, int] = {}
         self._alike: dict[bytes, list[SnapshotInfo]] = {}
-        for one in found:
+        for one in in_order:
             seconds = int(one.modified or 0.0)
             self._seconds[one.identity] = min(seconds, self._seconds.get(one.identity, seconds))
             self._alike.setdefault(one.identity, []).append(one)
-        self._starts = self._found_starts(found)
+        self._starts = self._found_starts(in_order)
         self._start = {one.identity: start for start in self._starts for one in start.members}
         self._place = {
             one.identity: place
@@ -146,20 +146,20 @@ class Histories:
             for one, place in zip(start.members, start.places, strict=True)
         }
         #: The snapshots, oldest first.
-        self.ordered = sorted(found, key=lambda one: (*self._place[one.identity], one.modified or 0.0, one.path))
+        self.ordered = sorted(in_order, key=lambda one: (*self._place[one.identity], one.modified or 0.0, one.path))
 
     def _found_starts(self, snapshots: Sequence[SnapshotInfo]) -> list[Start]:
         """Return the starts of all jobs, each snapshot in one of them."""
         folders = {job for one in snapshots if (job := job_of(one)) is not None}
-        named: dict[str, list[str]] = {}
+        starts_by_job: dict[str, list[str]] = {}
         for folder in folders:
-            named.setdefault(posixpath.basename(folder)[:6], []).append(folder)
+            starts_by_job.setdefault(posixpath.basename(folder)[:6], []).append(folder)
         jobs: dict[str, dict[bytes, SnapshotInfo]] = {}
         for one in snapshots:
             job = job_of(one)
             match = SAVEPOINT_DIRECTORY.fullmatch(posixpath.basename(one.path))
             if job is None and match is not None:
-                own = named.get(match[1], [])
+                own = starts_by_job.get(match[1], [])
                 job = own[0] if len(own) == 1 else match[0][: match.end(1)]
             if job is not None:
                 jobs.setdefault(job, {}).setdefault(one.identity, one)
@@ -195,7 +195,7 @@ class Histories:
                 below = [at for at, (low, _) in enumerate(bounds) if low < one.number]
                 around = [at for at in below if one.number < bounds[at][1]]
                 starts[[len(starts) - 1, *below, *around][-1]].append(one)
-        found, ids = [], {one.job_id for one in members if one.job_id is not None}
+        parts, ids = [], {one.job_id for one in members if one.job_id is not None}
         for each in starts:
             known = next((one.job_id for one in each if one.job_id is not None), None)
             start = Start(job if len(ids) < 2 else f"{job} (job {known})")
@@ -209,8 +209,8 @@ class Histories:
                 start.places.append((complete, one.number))
             start.members.reverse()
             start.places.reverse()
-            found.append(start)
-        return found
+            parts.append(start)
+        return parts
 
     def newest(self) -> SnapshotInfo:
         """Return the newest snapshot.
@@ -289,7 +289,7 @@ class Histories:
         start = self._start[last.identity]
         chain = [one for one in start.members if one.number <= last.number]
         lowest = chain[0].number
-        chosen = {one.identity for one in chain}
+        identities = {one.identity for one in chain}
         older = self.ordered[: self.ordered.index(chain[0])]
         for one in reversed(older):
             other = self._start[one.identity]
@@ -297,19 +297,19 @@ class Histories:
             same = other.job is None and start.job is None and one.number == lowest
             if other is not start and (one.number < lowest or same):
                 chain.insert(0, one)
-                chosen.add(one.identity)
+                identities.add(one.identity)
                 lowest = one.number
         numbers = [one.number for one in chain]
         for other in self._starts:
             alone = other.members[0]
-            if other.job is None and alone.identity not in chosen and alone.number <= last.number:
+            if other.job is None and alone.identity not in identities and alone.number <= last.number:
                 at = bisect_left(numbers, alone.number)
                 before = self._place[chain[at - 1].identity][0] if at else 0
                 after = self._place[chain[at].identity][0]
                 if at and numbers[at] != alone.number and before <= other.places[0][0] <= after:
-                    chosen.add(alone.identity)
-        found = [one for identity in chosen for one in self._alike[identity]]
-        return sorted(found, key=lambda one: (one.number, *self._place[one.identity], one.path))
+                    identities.add(alone.identity)
+        members = [one for identity in identities for one in self._alike[identity]]
+        return sorted(members, key=lambda one: (one.number, *self._place[one.identity], one.path))
 
     def refuse_other_jobs(self, chosen: Sequence[SnapshotInfo], left: Sequence[str] = ()) -> None:
         """Raise SnapshotNotFoundError if checkpoints of one job are between those of another.
@@ -319,8 +319,8 @@ class Histories:
             left: Folders of jobs whose checkpoints are before all of them.
 
         """
-        found = [*left, *(self._start[one.identity].job for one in chosen)]
-        runs = [job for job, _ in groupby(job for job in found if job is not None)]
+        jobs = [*left, *(self._start[one.identity].job for one in chosen)]
+        runs = [job for job, _ in groupby(job for job in jobs if job is not None)]
         again = next((job for job in runs if runs.count(job) > 1), None) if len(set(runs)) < len(runs) else None
         if again is not None:
             raise self._between(runs[runs.index(again) + 1], again)
@@ -336,12 +336,12 @@ class Histories:
             The warning, None if there are none.
 
         """
-        last, chosen = history[-1], {one.identity for one in history}
+        last, identities = history[-1], {one.identity for one in history}
         end = self._place[last.identity]
         aside = [
             one
             for one in self.ordered
-            if one.number > above and self._place[one.identity] < end and one.identity not in chosen
+            if one.number > above and self._place[one.identity] < end and one.identity not in identities
         ]
         if not aside:
             return None
@@ -373,12 +373,12 @@ class Histories:
         last, history = before, [before]
         for last in reversed(self.ordered):
             history = self.history(last)
-            known = {one.identity for one in history}
-            if before.identity in known or self._start[last.identity].job is not None:
+            identities = {one.identity for one in history}
+            if before.identity in identities or self._start[last.identity].job is not None:
                 break  # else somebody wrote a savepoint there
-        if own and own[0].identity not in known:
+        if own and own[0].identity not in identities:
             history = self.history(own[-1])
-        elif before.identity not in known and self._place[last.identity] > self._place[before.identity]:
+        elif before.identity not in identities and self._place[last.identity] > self._place[before.identity]:
             self._refuse_anew(before, self._start[last.identity])
         return [one for one in history if one.number > before.number]
 

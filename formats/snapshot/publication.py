@@ -227,8 +227,8 @@ class Staging:
 
     def part_data(self, part: str) -> bytes:
         """Return the metadata of a finished part, which this process holds, or another has written."""
-        held = _PARTS.get(self.token, {}).pop(part, None)
-        return self._content(posixpath.join(self.pending, part)) if held is None else held
+        data = _PARTS.get(self.token, {}).pop(part, None)
+        return self._content(posixpath.join(self.pending, part)) if data is None else data
 
     def rename_state(self, written: str, name: str) -> None:
         """Give a finished file of state, and its checksums, another name."""
@@ -252,17 +252,17 @@ class Staging:
         They are listed, because an answer to an upload alone is not believed. ``sizes`` are those of files whose
         checksums are not known. Raise OutputError if a finished file is not there, completely.
         """
-        known = {**{name: one.size for name, one in (self.kept or {}).items()}, **sizes}
+        expected_sizes = {**{name: one.size for name, one in (self.kept or {}).items()}, **sizes}
         entries = entries_of(self.filesystem, self.directory)
         listed = {entry.name: entry.size for entry in entries}
         for name in names:
             size = listed.get(name)
-            if size is None or size != known.get(name, size):
+            if size is None or size != expected_sizes.get(name, size):
                 raise OutputError(
                     "the object store said that it has a file of the savepoint, and does not list it"
                     + ("" if size is None else " completely"),
                     path=self.filesystem.uri(self.state_path(name)),
-                    expected=f"{known[name]} bytes" if name in known else None,
+                    expected=f"{expected_sizes[name]} bytes" if name in expected_sizes else None,
                     found=None if size is None else f"{size} bytes",
                     remedy="nothing was published: write again; if it happens again, the store does not keep what it "
                     "says",
@@ -605,8 +605,8 @@ def finish(
 
 def _forget(staging: Staging) -> None:
     """Forget what this process knows of a write that has ended."""
-    for known in (_CHECKSUMS, _PARTS, _READ):
-        known.pop(staging.token, None)
+    for cache in (_CHECKSUMS, _PARTS, _READ):
+        cache.pop(staging.token, None)
 
 
 def _delete_or_retain(staging: Staging, names: set[str], retention: int) -> None:

@@ -112,8 +112,8 @@ class Snapshot:
         """Return the same snapshot with descriptions of the user's classes, by which values are read."""
         if classes is None:
             return self
-        known = classes.of_snapshot(self.metadata.version, _describes_all_subclasses(self.metadata))
-        return replace(self, location=replace(self.location, classes=known))
+        classes_of_version = classes.of_snapshot(self.metadata.version, _describes_all_subclasses(self.metadata))
+        return replace(self, location=replace(self.location, classes=classes_of_version))
 
     @staticmethod
     def find(path: str) -> tuple[SnapshotFileSystem, str]:
@@ -178,8 +178,8 @@ class Snapshot:
         self, *, uid: str | None = None, uid_hash: str | None = None, name: str | None = None
     ) -> OperatorState:
         """Return the operator with a uid, a uid hash, or a name: exactly one of the three is required."""
-        given = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
-        if sum(value is not None for value in given.values()) != 1:
+        names = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
+        if sum(value is not None for value in names.values()) != 1:
             raise OptionError("select the operator by exactly one of 'uid', 'uidHash' and 'operatorName'")
         if uid is not None:
             return self._by_uid(uid)
@@ -188,13 +188,13 @@ class Snapshot:
         return self._by_name(str(name))
 
     def _by_uid(self, uid: str) -> OperatorState:
-        wanted = OperatorID.from_uid(uid)
+        operator_id = OperatorID.from_uid(uid)
         # If a job sets uid and uid hash, the hash is the id, and the uid is recorded.
-        operator = self.metadata.by_id.get(wanted) or self.metadata.by_uid.get(uid)
+        operator = self.metadata.by_id.get(operator_id) or self.metadata.by_uid.get(uid)
         if operator is not None:
             return operator
         uids = [operator.uid for operator in self.operators if operator.uid]
-        raise self._not_found(f"uid {uid!r} (uid hash {wanted})", uid, uids or self._hashes())
+        raise self._not_found(f"uid {uid!r} (uid hash {operator_id})", uid, uids or self._hashes())
 
     def _by_id(self, operator_id: OperatorID) -> OperatorState:
         operator = self.metadata.by_id.get(operator_id)
@@ -284,8 +284,8 @@ def find_snapshots(
     if described is None:
         snapshots = [_describe(filesystem, metadata) for metadata in metadata_files]
     else:
-        for gone in described.keys() - set(metadata_files):
-            del described[gone]
+        for missing in described.keys() - set(metadata_files):
+            del described[missing]
         snapshots = [_described(filesystem, metadata, described) for metadata in metadata_files]
     return Histories(path, snapshots).ordered[::-1]
 
@@ -335,8 +335,8 @@ def _find_remote(
         return [_describe(filesystem, path)]
     if existing is not None:
         there = {filesystem.uri(posixpath.join(one.path, METADATA_FILE_NAME)) for one in result}
-        for gone in [path for path in existing if filesystem.uri(path) not in there]:
-            del existing[gone]
+        for missing in [path for path in existing if filesystem.uri(path) not in there]:
+            del existing[missing]
     return result
 
 
@@ -406,14 +406,14 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
 def _resolve_remote(filesystem: SnapshotFileSystem, path: str) -> str:
     """Resolve a pointer in a store: what it most likely names is read at once."""
     inside = posixpath.join(path, METADATA_FILE_NAME)
-    named = posixpath.basename(path) == METADATA_FILE_NAME
-    if named and _is_there(filesystem, path):
+    is_metadata = posixpath.basename(path) == METADATA_FILE_NAME
+    if is_metadata and _is_there(filesystem, path):
         return path
     if _is_there(filesystem, inside):
         return inside
     if _entries(filesystem, path):
         raise _no_snapshot(filesystem, path)
-    if not named and _is_there(filesystem, path):
+    if not is_metadata and _is_there(filesystem, path):
         return path
     raise _nothing(filesystem, path)
 
@@ -533,8 +533,8 @@ def _describe(
     metadata, digest, facts["modified"] = read.metadata, read.digest, read.modified
     name = posixpath.basename(directory)
     kind = kind_of(metadata, name)
-    named = metadata.origin is None and is_checkpoint_directory(name)
-    if kind is SnapshotKind.CHECKPOINT and named and name != f"chk-{metadata.checkpoint_id}":
+    is_named_checkpoint = metadata.origin is None and is_checkpoint_directory(name)
+    if kind is SnapshotKind.CHECKPOINT and is_named_checkpoint and name != f"chk-{metadata.checkpoint_id}":
         # Nothing else of the file shows that its id is damaged, and changes would be those of a version that never was.
         damaged = CorruptStateError(
             "the checkpoint id in this file is not that of its folder",
@@ -554,7 +554,7 @@ def _describe(
         size=metadata.state_size,
         digest=digest,
         is_copy=metadata.origin is not None,
-        job_id=_job_id(metadata, directory) if named else None,
+        job_id=_job_id(metadata, directory) if is_named_checkpoint else None,
     )
 
 

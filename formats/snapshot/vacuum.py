@@ -65,8 +65,8 @@ class _Leftover:
     def newest(self) -> float | None:
         """Return the time of its newest file; None if unknown."""
         times = [info.modified for info in self.inside] or [self.entry.modified]
-        known = [modified for modified in times if modified is not None]
-        return max(known) if len(known) == len(times) else None
+        modified_times = [modified for modified in times if modified is not None]
+        return max(modified_times) if len(modified_times) == len(times) else None
 
     @property
     def size(self) -> int:
@@ -97,16 +97,16 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     unfinished = list(_leftovers(filesystem, listed, named))
     # A write has ended if all its files are old: its first files may be old while it is still running.
     busy = {part.token for part in unfinished if part.newest is None or part.newest > now - older_than}
-    gone = [part for part in unfinished if part.token not in busy]
-    gone += _replaced(filesystem, listed, named, now, older_than)
-    if published is None and listed and not unfinished and not gone:
+    abandoned = [part for part in unfinished if part.token not in busy]
+    abandoned += _replaced(filesystem, listed, named, now, older_than)
+    if published is None and listed and not unfinished and not abandoned:
         raise SnapshotNotFoundError(
             "the folder is not a savepoint, and nothing in it is of an aborted write",
             path=filesystem.uri(directory),
             found=", ".join(sorted(entry.name for entry in listed)[:5]),
             remedy="give the folder of the savepoint, the one with _metadata",
         )
-    removed = {part.entry.path: part for part in gone}
+    removed = {part.entry.path: part for part in abandoned}
     if not dry_run:
         stayed = _remove(filesystem, directory, list(removed.values()))
         removed = {path: part for path, part in removed.items() if path not in stayed}

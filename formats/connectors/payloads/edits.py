@@ -183,16 +183,16 @@ def moved_from(position: int, by: int, clamp: bool, what: str) -> int:
 
 
 def refuse_repeated(keys: Iterable[Key]) -> None:
-    seen: set[Key] = set()
+    earlier: set[Key] = set()
     for key in keys:
-        if key in seen:
+        if key in earlier:
             raise ValueError(f"{split_text(key)} is given twice")
-        seen.add(key)
+        earlier.add(key)
 
 
 def named_in_source(edits: SplitEdits, source: Source, keys: Sequence[Key], pending: Mapping[Key, Any]) -> set[Key]:
-    known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
-    return {key for given in keys for key in matching_splits(edits, given, known)}
+    existing_splits = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
+    return {key for name in keys for key in matching_splits(edits, name, existing_splits)}
 
 
 def removed_from_list(
@@ -207,8 +207,8 @@ def removed_from_list(
             f"{consumer} reads a {split} that is not in its state from the beginning: use with_offsets to 'latest' to "
             "skip its records, or forget=True to remove it anyway"
         )
-    gone = named_in_source(edits, source, keys, {})
-    return Edited(edits.without(source, gone), (note.format(split_texts(gone)),))
+    removed_keys = named_in_source(edits, source, keys, {})
+    return Edited(edits.without(source, removed_keys), (note.format(split_texts(removed_keys)),))
 
 
 def refuse_changes(row: Row, existing: Row, fixed: Iterable[str]) -> None:

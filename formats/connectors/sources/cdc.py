@@ -300,12 +300,12 @@ class _StreamEdits(SplitEdits):
         wanted = row.get(START)
         if wanted is None or wanted == offset_text(value.get("starting")):
             return value
-        given = wanted if isinstance(wanted, Mapping) else offset_object(str(wanted))
+        fields = wanted if isinstance(wanted, Mapping) else offset_object(str(wanted))
         if value["kind"] != STREAM:
             raise ValueError(
                 f"split {value['split_id']} belongs to the snapshot phase, which has no offset in {self.log}"
             )
-        return {**value, "starting": self.start(value, given, wanted)}
+        return {**value, "starting": self.start(value, fields, wanted)}
 
     def start(self, value: Row, given: Mapping[str, Any] | None, wanted: object) -> Any:
         """Return the start of a split for what is given, which is None if it is no offset."""

@@ -289,14 +289,14 @@ class FileEdits(SplitEdits):
     def added(self, source: S, rows: Sequence[Row]) -> S:
         """Return the source with splits that its enumerator will assign; their ids follow the greatest."""
         pending: PendingSplits = source.enumerator
-        known = {self.key(split.value) for split in source.splits} | self.pending(pending).keys()
-        number = max((int(key[0]) for key in known), default=0)
+        existing_keys = {self.key(split.value) for split in source.splits} | self.pending(pending).keys()
+        number = max((int(key[0]) for key in existing_keys), default=0)
         for row in rows:
             number += 1
             split_id = str(row.get("split_id") or f"{number:0{ID_DIGITS}}")
-            if (split_id,) in known:
+            if (split_id,) in existing_keys:
                 raise ValueError(f"split {split_id} exists already: with_offsets changes its position")
-            known.add((split_id,))
+            existing_keys.add((split_id,))
             start, length = whole(row.get("start") or 0, "start"), whole(row["length"], "length")
             size = row.get("file_size")
             split = FileSplit(
@@ -323,9 +323,9 @@ class FileEdits(SplitEdits):
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without splits; ``forget``: a continuous source finds their files again."""
         pending: PendingSplits = source.enumerator
-        gone = named_in_source(self, source, keys, self.pending(pending))
+        removed_keys = named_in_source(self, source, keys, self.pending(pending))
         values = [*(split.value for split in source.splits), *pending.splits]
-        paths = {str(value.path) for value in values if self.key(value) in gone}
+        paths = {str(value.path) for value in values if self.key(value) in removed_keys}
         seen = sorted(paths & set(pending.processed))
         if seen and forget is None:
             raise ValueError(
@@ -336,9 +336,9 @@ class FileEdits(SplitEdits):
             raise ValueError(
                 "the source does not look for new files, so a removed split is never found again: leave forget out"
             )
-        rest = tuple(split for split in pending.splits if self.key(split) not in gone)
+        rest = tuple(split for split in pending.splits if self.key(split) not in removed_keys)
         processed = tuple(path for path in pending.processed if not (forget and path in paths))
-        changed = replace(self.without(source, gone), enumerator=PendingSplits(rest, processed))
+        changed = replace(self.without(source, removed_keys), enumerator=PendingSplits(rest, processed))
         return Edited(
             changed, tuple(f"{path} is read again from its start, if it is still there" for path in seen if forget)
         )

@@ -209,8 +209,8 @@ ENUMERATOR_VERSIONS = range(4)
 
 def _check_enumerators(enumerators: Iterable[KafkaEnumerator]) -> None:
     for enumerator in enumerators:
-        known = {(partition.topic, partition.partition) for partition in enumerator.partitions}
-        if len(known) < len(enumerator.partitions):
+        partition_keys = {(partition.topic, partition.partition) for partition in enumerator.partitions}
+        if len(partition_keys) < len(enumerator.partitions):
             raise ValueError("a partition exists twice")
 
 
@@ -329,18 +329,18 @@ class KafkaEdits(SplitEdits):
                 "job that still subscribes to them discovers them as new and reads them from their beginning"
             )
         enumerator: KafkaEnumerator = source.enumerator
-        gone = named_in_source(self, source, keys, dict.fromkeys(map(self.key, enumerator.partitions)))
+        removed_keys = named_in_source(self, source, keys, dict.fromkeys(map(self.key, enumerator.partitions)))
         if forget:
-            partitions = tuple(one for one in enumerator.partitions if self.key(one) not in gone)
+            partitions = tuple(one for one in enumerator.partitions if self.key(one) not in removed_keys)
         else:
             partitions = tuple(
-                replace(one, assigned=True) if self.key(one) in gone else one for one in enumerator.partitions
+                replace(one, assigned=True) if self.key(one) in removed_keys else one for one in enumerator.partitions
             )
-        changed = replace(self.without(source, gone), enumerator=replace(enumerator, partitions=partitions))
-        note = f"a job that still subscribes to {split_texts(gone)} reads it from its beginning"
+        changed = replace(self.without(source, removed_keys), enumerator=replace(enumerator, partitions=partitions))
+        note = f"a job that still subscribes to {split_texts(removed_keys)} reads it from its beginning"
         if forget:
             return Edited(changed, (note,))
-        return Edited(self._known(changed, gone))
+        return Edited(self._known(changed, removed_keys))
 
     def _read_by(self, source: S, splits: Iterable[KafkaSplit]) -> S:
         """Return the source with splits that readers have from now on."""
@@ -360,8 +360,8 @@ class KafkaEdits(SplitEdits):
                 f"version {source.enumerator_version} of the enumerator has assigned partitions only: give "
                 f"{splits[0].split_id} an offset, or one of {', '.join(STARTS)}"
             )
-        gone = {self.key(split) for split in splits}
-        kept = tuple(partition for partition in source.enumerator.partitions if self.key(partition) not in gone)
+        split_keys = {self.key(split) for split in splits}
+        kept = tuple(partition for partition in source.enumerator.partitions if self.key(partition) not in split_keys)
         new = tuple(
             KafkaPartition(split.topic, split.partition, False, split if source.enumerator_version >= 3 else None)
             for split in splits
@@ -371,19 +371,19 @@ class KafkaEdits(SplitEdits):
     def _known(self, source: S, also: Iterable[Key] = ()) -> S:
         """Return the source with all partitions of readers known to the enumerator, which would find them as new."""
         enumerator: KafkaEnumerator = source.enumerator
-        known = {self.key(one) for one in enumerator.partitions}
+        partition_keys = {self.key(one) for one in enumerator.partitions}
         version = source.enumerator_version
         new, readers = [], list(enumerator.readers)
         for split in source.splits:
-            if self.key(split.value) in known:
+            if self.key(split.value) in partition_keys:
                 continue
             value = split.value if version in (0, 3) else None
             reader = split.subtask if version == 0 else None
             if reader is not None and reader not in readers:
                 readers.append(reader)
             new.append(KafkaPartition(split.value.topic, split.value.partition, True, value, reader))
-            known.add(self.key(split.value))
-        missing = [key for key in also if key not in known]
+            partition_keys.add(self.key(split.value))
+        missing = [key for key in also if key not in partition_keys]
         if missing:
             raise ValueError(
                 f"the enumerator does not know {split_text(missing[0])}, and would read it from its beginning"

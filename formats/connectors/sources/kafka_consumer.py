@@ -204,7 +204,7 @@ class ConsumerEdits(SplitEdits):
 
     def added(self, source: S, rows: Sequence[Row]) -> S:
         """Return the source with more partitions."""
-        known = {self.key(split.value) for split in source.splits}
+        existing_keys = {self.key(split.value) for split in source.splits}
         for row in rows:
             value = {
                 "class_id": source.splits[0].value["class_id"] if source.splits else CLASS_ID,
@@ -212,9 +212,9 @@ class ConsumerEdits(SplitEdits):
                 "partition": int(row["partition"]),
                 "offset": last_offset("earliest"),
             }
-            if self.key(value) in known:
+            if self.key(value) in existing_keys:
                 raise ValueError(f"{split_text(self.key(value))} exists already: with_offsets changes its position")
-            known.add(self.key(value))
+            existing_keys.add(self.key(value))
             source = source.with_split(None, self.changed(value, row))
         return source
 

@@ -302,20 +302,20 @@ class PulsarEdits(SplitEdits):
                 "give forget: with forget=False the partitions are never read again; with forget=True a job that still "
                 "subscribes to them finds them as new and reads from the cursor of its subscription"
             )
-        gone = named_in_source(self, source, keys, {})
+        removed_keys = named_in_source(self, source, keys, {})
         partitions = source.enumerator["partitions"]
-        missing = gone - set(map(self.key, partitions))
+        missing = removed_keys - set(map(self.key, partitions))
         if not forget and missing:
             raise ValueError(f"the enumerator does not know {split_text(min(missing))}, and would find it as new")
         if not forget:
-            return Edited(self.without(source, gone))
-        kept = [partition for partition in partitions if self.key(partition) not in gone]
+            return Edited(self.without(source, removed_keys))
+        kept = [partition for partition in partitions if self.key(partition) not in removed_keys]
         note = (
-            f"a job that still subscribes to {split_texts(gone)} reads it from the cursor of "
+            f"a job that still subscribes to {split_texts(removed_keys)} reads it from the cursor of "
             "its subscription; without one at the broker, from where the job's settings start"
         )
         return Edited(
-            replace(self.without(source, gone), enumerator={**source.enumerator, "partitions": kept}), (note,)
+            replace(self.without(source, removed_keys), enumerator={**source.enumerator, "partitions": kept}), (note,)
         )
 
 

@@ -145,12 +145,12 @@ class SequenceEdits(SplitEdits):
 
     def added(self, source: S, rows: Sequence[Row]) -> S:
         """Return the source with splits of its readers."""
-        known = {self.key(split.value) for split in source.splits} | self.pending(source.enumerator).keys()
+        existing_keys = {self.key(split.value) for split in source.splits} | self.pending(source.enumerator).keys()
         for row in rows:
             split = SequenceSplit(str(row["split_id"]), int(row["next"]), int(row["to"]))
-            if self.key(split) in known:
+            if self.key(split) in existing_keys:
                 raise ValueError(f"split {split.split_id} exists already: with_offsets changes it")
-            known.add(self.key(split))
+            existing_keys.add(self.key(split))
             source = source.with_split(1, self.changed(split, {}))
         return source
 
@@ -158,9 +158,9 @@ class SequenceEdits(SplitEdits):
         """Return the source without splits, which are never found again."""
         if forget:
             raise ValueError("nothing finds a split of numbers again: leave forget out")
-        gone = named_in_source(self, source, keys, self.pending(source.enumerator))
-        pending = tuple(split for split in source.enumerator if self.key(split) not in gone)
-        return Edited(replace(self.without(source, gone), enumerator=pending))
+        removed_keys = named_in_source(self, source, keys, self.pending(source.enumerator))
+        pending = tuple(split for split in source.enumerator if self.key(split) not in removed_keys)
+        return Edited(replace(self.without(source, removed_keys), enumerator=pending))
 
 
 CONNECTORS = (

@@ -164,14 +164,14 @@ class PojoSerializer(DeclaredSerializer):
         strange = np.flatnonzero(~np.isin(flags, (NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS)))
         if len(strange):
             at.fail(int(strange[0]), "the flags of a POJO: 1, 2, 4 or 8", int(flags[strange[0]]))
-        chosen = np.where(flags == NULL, ABSENT, OWN).astype(np.int64)
+        branches = np.where(flags == NULL, ABSENT, OWN).astype(np.int64)
         for flag, read in ((TAGGED_SUBCLASS, self._read_tags), (SUBCLASS, self._read_names)):
             rows = np.flatnonzero(flags == flag)
             if len(rows):
                 sub = at.select(rows)
-                chosen[rows] = 1 + read(sub)
+                branches[rows] = 1 + read(sub)
                 at.update(rows, sub)
-        return chosen
+        return branches
 
     def _read_tags(self, at: Cursors) -> Longs:
         tags = read_numbers(at, "read_i8", np.uint8, "the tag of a subclass").astype(np.int64)
@@ -184,11 +184,11 @@ class PojoSerializer(DeclaredSerializer):
     def _read_names(self, at: Cursors) -> Longs:
         from pyspark_savepoint.formats.kernels import strings
 
-        known = [encode_modified_utf8(member.name) for member in self.named]
-        offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
+        member_names = [encode_modified_utf8(member.name) for member in self.named]
+        offsets = np.concatenate(([0], np.cumsum([len(name) for name in member_names]))).astype(np.int64)
         before = at.position.copy()
         indices = np.empty(len(at), np.int64)
-        table = np.frombuffer(bytearray(b"".join(known)), np.uint8)
+        table = np.frombuffer(bytearray(b"".join(member_names)), np.uint8)
         row = strings.match_names(at.buffer, at.position, at.end, offsets, table, indices)
         at.check(row, "the name of a subclass")
         unknown = np.flatnonzero(indices == strings.UNKNOWN_NAME)
@@ -279,8 +279,8 @@ class PojoSerializer(DeclaredSerializer):
             return np.where(valid, OWN, ABSENT)
         names = [branch.class_name for branch in self.plan.branches]
         indices = pc.index_in(column.field(len(self.plan.columns) - 1), pa.array(names, pa.string()))
-        chosen = indices.fill_null(ABSENT).to_numpy().astype(np.int64)
-        unknown = np.flatnonzero(valid & (chosen == ABSENT))
+        branches = indices.fill_null(ABSENT).to_numpy().astype(np.int64)
+        unknown = np.flatnonzero(valid & (branches == ABSENT))
         if len(unknown):
             value = column[int(unknown[0])].as_py()[self.plan.columns[-1].name]
             raise ValueRangeError(
@@ -288,7 +288,7 @@ class PojoSerializer(DeclaredSerializer):
                 found=value,
                 expected=f"one of {', '.join(names)}",
             )
-        return np.where(valid, chosen, ABSENT)
+        return np.where(valid, branches, ABSENT)
 
     def _check_foreign_fields(self, branch: Branch, picked: pa.Array, parts: list[pa.Array]) -> None:
         """Raise ValueRangeError if a value would be lost because its field is not one of the class."""

@@ -186,8 +186,8 @@ class Parser:
                 break
         self.tokens.expect(close)
         if not least <= len(types) <= most:
-            wanted = str(least) if least == most else f"{least} to {most}"
-            self.tokens.fail(f"{token.upper} with {wanted} types, not {len(types)},", token)
+            type_count = str(least) if least == most else f"{least} to {most}"
+            self.tokens.fail(f"{token.upper} with {type_count} types, not {len(types)},", token)
         return tuple(types)
 
     def class_name(self) -> str:
@@ -338,9 +338,9 @@ class Parser:
         if name in SIMPLE:
             return SIMPLE[name]
         if token.upper in ("PRIMITIVE_ARRAY", "VALUE_ARRAY"):
-            known = [known[len(token.upper) + 1 : -1] for known in SIMPLE if known.startswith(token.upper)]
+            element_types = [word[len(token.upper) + 1 : -1] for word in SIMPLE if word.startswith(token.upper)]
             self.tokens.fail(
-                f"{token.upper} of one of {', '.join(known)}", token, "arrays of objects are OBJECT_ARRAY<T>"
+                f"{token.upper} of one of {', '.join(element_types)}", token, "arrays of objects are OBJECT_ARRAY<T>"
             )
         class_name = element.java_class
         if class_name is None:

@@ -397,8 +397,8 @@ def _url_parts(text: str) -> dict[str, Any]:
     host, port = (authority or "").rpartition("@")[2], -1
     if ":" in host and number_of(host.rpartition(":")[2], (1 << 31) - 1) is not None:
         host, port = host.rpartition(":")[0], int(host.rpartition(":")[2])
-    named = {"authority": authority, "file": rest, "hashCode": -1, "host": host, "port": port}
-    return {**named, "protocol": protocol, "ref": anchor if mark else None}
+    fields = {"authority": authority, "file": rest, "hashCode": -1, "host": host, "port": port}
+    return {**fields, "protocol": protocol, "ref": anchor if mark else None}
 
 
 def _read_url_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
@@ -443,9 +443,9 @@ def _read_charset_2(reader: ObjectReader) -> str:
     return str(name)
 
 
-def _content(found: Any) -> Any:
+def _content(kryo_object: Any) -> Any:
     """Return the content of an object, which a reader of values has read as this."""
-    return found.content if isinstance(found, KryoObject) else found
+    return kryo_object.content if isinstance(kryo_object, KryoObject) else kryo_object
 
 
 def _write_charset_2(writer: ObjectWriter, name: str) -> None:
@@ -497,26 +497,26 @@ def _read_pattern_5(reader: ObjectReader, kryo_object: KryoObject) -> None:
 # -- values of classes with fields ---------------------------------------------------------------------------------
 
 
-def column_name(taken: Mapping[str, Any], declaring: str, field: str) -> str:
+def column_name(column_names: Mapping[str, Any], declaring: str, field: str) -> str:
     """Return the name of a field's column, given the names of the fields before it."""
-    if field not in taken:
+    if field not in column_names:
         return field
     return f"{declaring.rpartition('.')[2]}.{field}"
 
 
 def _by_column(_: Rendering, content: dict[FieldKey, Any]) -> dict[str, Any]:
     """Return the fields of an object by the names of their columns."""
-    named: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for (declaring, field), value in content.items():
-        named[column_name(named, declaring, field)] = value
-    return named
+        columns[column_name(columns, declaring, field)] = value
+    return columns
 
 
-def _of_field(shown: str) -> Callable[[Rendering, Any], Any]:
+def _of_field(field_name: str) -> Callable[[Rendering, Any], Any]:
     """Return the function that takes the value of one field for that of an object, or null."""
 
     def value(_: Rendering, content: dict[FieldKey, Any]) -> Any:
-        return next((each for (_, field), each in content.items() if field == shown), None)
+        return next((each for (_, field), each in content.items() if field == field_name), None)
 
     return value
 
