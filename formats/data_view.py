@@ -178,7 +178,7 @@ class DataInputView:
             return data.decode("ascii") if data.isascii() else decode_modified_utf8(data)
         except ValueError:
             self.position = at
-            self.fail(f"{what} in modified UTF-8")
+            self.fail(f"{what} in modified UTF-8", f"{count} bytes that begin with {data[:16].hex()}")
 
     def read_blob(self, what: str = "bytes") -> bytes:
         """Read an i32 length and that many bytes."""

@@ -100,10 +100,13 @@ def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None)
 def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMetaInfoSnapshot:
     head = HEAD.read(view, "")
     serializers = {}
-    for _ in range(head.roles):
-        role = view.read_utf(ROLE)
-        serializers[role] = snapshot_reader(view, unknown=unknown).enveloped()
-    return head.registered(view, serializers)
+    try:
+        for _ in range(head.roles):
+            role = view.read_utf(ROLE)
+            serializers[role] = snapshot_reader(view, unknown=unknown).enveloped()
+        return head.registered(view, serializers)
+    except SavepointError as error:
+        raise error.with_facts(state=head.name) from None
 
 
 @struct
@@ -118,7 +121,7 @@ class _Head(Struct):
     def registered(self, view: DataInputView, serializers: Mapping[str, TypeSerializer]) -> StateMetaInfoSnapshot:
         """Return the state with its serializers; an error if one is missing."""
         if missing := self.missing(serializers):
-            view.fail(f"{missing[0]} of state {self.name!r}")
+            view.fail(f"{missing[0]} of the state", f"{len(serializers)} serializers, {len(self.options)} options")
         return StateMetaInfoSnapshot(self.name, self.kind, self.options, serializers)
 
     def missing(self, roles: Container[str]) -> list[str]:

@@ -63,6 +63,18 @@ def read_keyed(header: KeyedBackendHeader) -> KeyedBackendHeader:
     return read_header(KeyedBackendHeader, InlineByteSource("a stream", data + DATA), len(data))
 
 
+def test_damage_of_a_serializer_names_the_state_and_what_was_found() -> None:
+    data = written(keyed(basic("Long"), basic("String")))
+    place = data.rindex(b"org.apache") - 2
+    size = int.from_bytes(data[place : place + 2], "big")
+    damaged = data[: place + 2] + b"\xff" + data[place + 3 :]
+    with pytest.raises(SavepointError, match="a serializer snapshot class in modified UTF-8") as caught:
+        read_header(KeyedBackendHeader, InlineByteSource("a stream", damaged + DATA), len(damaged))
+    facts = {name: caught.value.facts[name] for name in ("path", "offset", "state", "found")}
+    found = f"{size} bytes that begin with {damaged[place + 2 : place + 18].hex()}"
+    assert facts == {"path": "a stream", "offset": place, "state": "state-1", "found": found}
+
+
 payloads = st.binary(max_size=40) | st.just(b"\0\x0dconfigPayload")
 
 
