@@ -18,7 +18,10 @@ other built-in ones are in every release, in the same version. Taken from the re
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from pyspark_savepoint.formats.errors import OptionError, type_name
 
 Flink = tuple[int, int]
 
@@ -59,6 +62,9 @@ LAST_OF_FLINK_1 = next(release for release in reversed(RELEASES) if release.vers
 #: The versions of all releases of the table, oldest first, and the newest of them.
 FLINK_VERSIONS: tuple[Flink, ...] = tuple(release.version for release in RELEASES)
 NEWEST_FLINK = FLINK_VERSIONS[-1]
+RELEASE_EXPECTED = (
+    f"a release from {RELEASES[0].name} to {LAST_OF_FLINK_1.name}, or from 2.0 to {RELEASES[-1].name}, such as '1.20'"
+)
 #: Flink 2 has Kryo 5; metadata of an older version is of Flink 1, with Kryo 2.
 FIRST_METADATA_OF_FLINK_2 = next(release.metadata for release in RELEASES if release.version >= (2, 0))
 
@@ -84,6 +90,29 @@ CLASSES: tuple[tuple[str, Flink | None, Flink | None], ...] = (
     (SINK + "TwoPhaseCommitSinkFunction", None, (2, 0)),
     ("org.apache.flink.api.java.typeutils.runtime.EitherSerializerSnapshot", None, (2, 0)),
 )
+
+
+def parse_release(release: object) -> Flink:
+    """Return major and minor version of a release that a user named; no format depends on the patch version.
+
+    Raises:
+        OptionError: If it is no text (1.20 is the number 1.2), or no release of the table.
+
+    >>> parse_release("1.20.5")
+    (1, 20)
+
+    """
+    if not isinstance(release, str):
+        raise OptionError(
+            "a Flink release must be given as text",
+            expected=RELEASE_EXPECTED,
+            found=f"{type_name(release)} {release!r}",
+        )
+    match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", release, re.ASCII)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version not in FLINK_VERSIONS:
+        raise OptionError("the Flink release is not known", expected=RELEASE_EXPECTED, found=release)
+    return version
 
 
 def release_of(version: Flink) -> Release:

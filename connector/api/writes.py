@@ -78,7 +78,7 @@ class Writes(Face[R, T]):
             sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed", flink_version="1.20")
 
         """
-        from pyspark_savepoint.options.write_options import expect_release_text, parse_flink_version
+        from pyspark_savepoint.formats.flink_releases import parse_release
         from pyspark_savepoint.write.savepoint_writer import SavepointWriter
 
         path = self._engine.located(snapshot_path(path))
@@ -89,7 +89,7 @@ class Writes(Face[R, T]):
                 remedy="add one: with_operator(uid, ...)",
             )
         self.plan.refuse_same_ids()
-        version = None if flink_version is None else parse_flink_version(expect_release_text(flink_version))
+        version = None if flink_version is None else parse_release(flink_version)
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
         target = reached(path, options)

@@ -46,8 +46,8 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
+from pyspark_savepoint.formats.flink_releases import parse_release
 from pyspark_savepoint.options.keywords import Table
-from pyspark_savepoint.options.write_options import parse_flink_version
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
 from pyspark_savepoint.plan.operator_plan import TIMERS as TIMER_QUEUES
@@ -729,7 +729,7 @@ def arrow_type(column: str, text: str, arguments: Writes) -> pa.DataType | None:
     """Return the type of a column of a text file, by its Flink type; None for a part of one."""
     if "." in column or set(OF_CLASSES) & set(more_options(arguments)):
         return None
-    version = DEFAULT_FLINK_VERSION if arguments.flink is None else parse_flink_version(arguments.flink)
+    version = DEFAULT_FLINK_VERSION if arguments.flink is None else parse_release(arguments.flink)
     return type_of(text, column, version).arrow_type(DecodeOptions())
 
 

@@ -24,7 +24,6 @@ from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.options.paths import path_text
-from pyspark_savepoint.options.write_options import expect_release_text
 from pyspark_savepoint.plan.engine import Pieces
 from pyspark_savepoint.statebackends.migration.findings import StateFindings
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
@@ -261,7 +260,6 @@ def migration_of(
     as_is: Iterable[str] | None = None,
 ) -> Migration:
     """Return a migration to a release, such as 2.3, with what is known of the new job."""
-    expect_release_text(flink)
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
     located = tuple(path_text(path) for path in paths)
     words = dict(types or {})

@@ -16,7 +16,6 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, type
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
-from pyspark_savepoint.options.write_options import expect_release_text
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import PlanLike
 from pyspark_savepoint.statebackends.evolution.restored_plans import (
@@ -90,7 +89,6 @@ def described_job(
     ``classes`` are jars and folders of class files; ``java_classes`` names of Java classes. A release infers types from
     the class files, if ``inferred_by`` names one; they describe values that Kryo wrote, too.
     """
-    flink_version = None if flink_version is None else expect_release_text(flink_version)
     paths = class_paths(classes)
     if isinstance(job, StreamGraph) or is_execution_plan(job):
         return describe_job(

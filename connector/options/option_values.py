@@ -9,12 +9,15 @@ from os import PathLike
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.flink_releases import parse_release
 from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.options.keywords import KEYWORDS
 
 #: Options whose values may contain commas.
 JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
 SERIALIZERS = "serializers"
+#: Options that are a release of Flink.
+RELEASES = ("flinkVersion", "inferredBy")
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
@@ -42,7 +45,7 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
                     found=f"{given[option.casefold()]!r} and {name!r}",
                     remedy="give it once",
                 )
-            texts[option] = option_text(name, value)
+            texts[option] = option_text(option, value)
     return texts
 
 
@@ -122,6 +125,8 @@ def option_text(name: str, value: Any) -> str:
         return serializers_text(value)
     if isinstance(value, PathLike):
         return str(value)
+    if name in RELEASES and not isinstance(value, str):
+        parse_release(value)  # refuses it: 1.20 is the number 1.2
     if isinstance(value, datetime):
         return value.astimezone().isoformat()  # without a zone it is of this machine's, as in Python and Spark
     if name in JSON_LISTS and isinstance(value, set | frozenset | range):

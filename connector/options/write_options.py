@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
-from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
@@ -53,8 +52,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 OF_SPLITS = frozenset({"path", "uid", "uidHash", "operatorName", "table", "storageOptions", "drop", "retention"})
 #: Options that only tables of keyed state have.
 OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
-#: The oldest Flink of written savepoints.
-OLDEST = (1, 16)
 
 
 _BY_MODE = "mode 'append' adds an operator or state, 'overwrite' replaces the operator, with 'state' some of its states"
@@ -145,28 +142,6 @@ def parse_spec(options: Mapping[str, str], **own: str | None) -> WriteSpec:
     return WriteSpec(**_spec({**values, **own}))
 
 
-def expect_release_text(flink: object) -> str:
-    """Return a release of Flink that a user gave, or raise OptionError unless it is text: 1.20 is the number 1.2.
-
-    >>> expect_release_text("1.20")
-    '1.20'
-    """
-    if not isinstance(flink, str):
-        raise OptionError(
-            "a Flink release must be given as text",
-            expected="such as '1.20' or '2.3'",
-            found=f"{type_name(flink)} {flink!r}",
-        )
-    return flink
-
-
-def parse_flink_version(value: str) -> tuple[int, int]:
-    """Parse a release of Flink for which a savepoint is written, or raise OptionError for an older one."""
-    values = collect(SavepointWriteOptions, {"flinkVersion": value}, _spec_conflicts, complete=False)
-    version: tuple[int, int] = values["flink_version"]
-    return version
-
-
 def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a WriteSpec from the values of options."""
     of_rows = {field.name for field in fields(WriteSpec)}
@@ -232,10 +207,6 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("timers have no state columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and "ttl" in given:
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
-    if values.get("flink_version", OLDEST) < OLDEST:
-        problems.append(
-            "option 'flinkVersion' is older than 1.16, the oldest release that can restore written savepoints"
-        )
     if not values.get("inferred_by") and any(path.endswith(".jar") for path in values.get("types_from", ())):
         problems.append(
             "option 'typesFrom' has class files: set option 'inferredBy' to the release of Flink that infers types"

@@ -26,7 +26,7 @@ NOTATION = {
     "camel": r"'(?P<camel>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<camel_value>\w+)'?)?",
     "operator": r"'uid'(?P<operator>,| or) 'uidHash'(?! and)(?: or 'operatorName')?(?:, or 'table'[^;]*)?",
     "listing": r"(?P<listing>the path without options)(?= lists)",
-    "table": r"table '(?P<table>metadata|offsets)'(?= lists)",
+    "table": r"table '(?P<table>metadata|offsets)'(?= (?:lists|has))",
     # with_state(...), Savepoint.load(spark, path).remove_state('total').write(new_path)
     "verb": r"""(?:call )?(?<![\w.'"])(?:(?:Savepoint|sp|inspect|sources|sinks|pyspark_savepoint"""
     r"|(?:load|create|open)\([^()]*\))\.)*"
@@ -80,19 +80,31 @@ def _snake(name: str) -> str:
 
 #: ``df.write`` and ``INSERT``.
 of_rows = door(verb=_verb_by_rows)
-#: ``Savepoint``, whose arguments are in snake case.
-of_verbs = door(
+#: A name that is no option, and the names that are.
+NO_OPTION = re.compile(r"(there is no option '\w+')(, did you mean [^?]*\?|; options are [\w, ]*)")
+_of_verbs = door(
     added=_added_to_verb,
     option=lambda text, name, _: text if text.startswith("there") else text.replace(name, _snake(name), 1),
     operator=lambda *_: "its uid",
     listing=lambda *_: "states()",
+    table=lambda _, name, *__: {"metadata": "metadata()", "offsets": "sources.offsets()"}[name],
 )
 #: SQL's table functions, whose arguments are named by ``=>``.
 of_sql = door(
     added=lambda _, name, value: f"{name} => " + repr(value or "..."),
     option=lambda text, *_: text.replace("option '", "argument '", 1),
     listing=lambda *_: "savepoint_states(path)",
+    table=lambda text, name, *_: "savepoint_metadata(path)" if name == "metadata" else text,
 )
+
+
+def of_verbs(text: str) -> str:
+    """Return a sentence in the words of ``Savepoint``, whose arguments are in snake case.
+
+    >>> of_verbs("there is no option 'typesForm', did you mean 'typesFrom'?")
+    "there is no option 'typesForm', did you mean 'types_from'?"
+    """
+    return _of_verbs(NO_OPTION.sub(lambda part: part[1] + _snake(part[2].replace(" path,", "")), text))
 
 
 def of_open(text: str) -> str:

@@ -159,6 +159,10 @@ class LocalOutputs:
                 shutil.rmtree(path)
             except FileNotFoundError:
                 return
+            except NotADirectoryError:
+                if not os.path.lexists(path):  # a part of the path is a file
+                    return
+                raise
             except OSError as error:
                 # Another process has created a file there in the meantime.
                 if error.errno != errno.ENOTEMPTY or attempt == DELETIONS - 1:
@@ -282,7 +286,7 @@ def temporary_name(name: str) -> str:
 
 
 def _delete(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.unlink(path)
 
 

@@ -130,11 +130,13 @@ class OperatorHeaders:
                     remedy=f"option('table', '{other}') has it",
                 )
         if not fitting:
+            subtasks = self.operator.subtasks.values()
+            has_more = bool(all_states) or any(subtask.managed_operator_state for subtask in subtasks)
             raise StateNotFoundError(
                 f"the operator has no {table}",
                 operator=label,
-                remedy=f"option('table', '{other}') has its states"
-                if all_states
+                remedy=f"option('table', '{other if all_states else 'operator_state'}') has its states"
+                if has_more
                 else "the path without options lists what the snapshot has",
             )
         metas = self.metas()

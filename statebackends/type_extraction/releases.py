@@ -15,11 +15,9 @@ since    change
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.flink_releases import FLINK_VERSIONS, Flink
+from pyspark_savepoint.formats.flink_releases import Flink, parse_release
 
 #: Value instead of a release: types are serializers as written.
 DECLARED = "declared"
@@ -38,15 +36,7 @@ class ExtractionRelease:
         >>> str(ExtractionRelease.parse("1.20.5"))
         '1.20'
         """
-        match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", text)
-        version = (int(match[1]), int(match[2])) if match else None
-        if version not in FLINK_VERSIONS:
-            raise OptionError(
-                "the Flink release is not known",
-                expected=f"one of {', '.join(str(cls(known)) for known in FLINK_VERSIONS)}",
-                found=text,
-            )
-        return cls(version)
+        return cls(parse_release(text))
 
     def __str__(self) -> str:
         return f"{self.version[0]}.{self.version[1]}"

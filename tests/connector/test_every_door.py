@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.insight.metrics import PREFIX
+from pyspark_savepoint.insight.metrics import MOST_STATES, PREFIX
 from pyspark_savepoint.insight.surveys import Surveys
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -45,6 +46,7 @@ from pyspark_savepoint.testing import assert_restores, assert_schema, assert_sta
 from pyspark_savepoint.write.in_place import plan_write
 from tests.connector.command_line.conftest import Ran
 from tests.connector.command_line.test_metrics import parsed
+from tests.data import located
 from tests.statebackends.writing.whole_operator import PARTS, contents, rows_for, written_base
 
 KEYS = pa.array([1, 2, 3], pa.int64())
@@ -176,6 +178,8 @@ def _rows(state: str, column: pa.Array | None = None, **more: pa.Array) -> pa.Ta
     return pa.table({"key": KEYS, state: STATES[state] if column is None else column, **more})
 
 
+#: What is said of each release that is not known.
+RELEASES = "a release from 1.16 to 1.20, or from 2.0 to 2.3"
 #: Rows, the state, options, and what is registered for it afterwards, or what a refusal says.
 QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "nothing is given: a value with a time to live": (_rows("coupon"), "coupon", {}, BEFORE["coupon"]),
@@ -236,7 +240,8 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "another parallelism": (_rows("total"), "total", {"parallelism": "3"}, "differs from that of the operator"),
     "the parallelism that it has": (_rows("total"), "total", {"parallelism": "1"}, BEFORE["total"]),
     "a release": (_rows("total"), "total", {"flinkVersion": "1.20"}, BEFORE["total"]),
-    "a release that is too old": (_rows("total"), "total", {"flinkVersion": "1.15"}, "older than 1.16"),
+    "a release that is too old": (_rows("total"), "total", {"flinkVersion": "1.15"}, RELEASES),
+    "a release that there is not": (_rows("total"), "total", {"flinkVersion": "2.99"}, RELEASES),
     "a type that there is not": (_rows("total"), "total", {"types": {"total": "LNG"}}, "LNG"),
     "the type of no column": (_rows("total"), "total", {"types": {"totals": "LONG"}}, "'totals'"),
     "the time to live of no column": (_rows("total"), "total", {"ttl": "totals"}, "totals"),
@@ -677,6 +682,67 @@ def test_with_connect(base: Path, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1:] == ["asked"], done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("release", ["7", "2.99", "1.15", "1.21", "2.x", 2.3])
+def test_a_release_that_is_not_known_is_refused_everywhere(
+    base: Path, tmp_path: Path, release: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By writes and what rows are written for, checks, migrations, the fields of a job, and commands."""
+    savepoint, new = pyspark_savepoint.open(base), tmp_path / "new"
+    asked: list[Callable[[], object]] = [
+        lambda: savepoint.write(new, flink_version=release),
+        lambda: savepoint.with_state("op", "total", _rows("total"), replace=True, flink_version=release),
+        lambda: savepoint.with_state("op", "total", _rows("total"), replace=True, types={}, inferred_by=release),
+        lambda: savepoint.job(savepoint).check_restore(flink_version=release),
+        lambda: savepoint.job({"operators": [], "flinkVersion": release}).check_restore(),
+        lambda: savepoint.check_migration(release),
+        lambda: savepoint.inspect.report(tmp_path / "page.html", flink_version=release),
+        lambda: assert_restores(base, job_of(), flink_version=release),
+    ]
+    for ask in asked:
+        with pytest.raises(SavepointError, match=re.escape(RELEASES)):
+            ask()
+    if isinstance(release, str):
+        parquet.write_table(_rows("total"), tmp_path / "rows.parquet")
+        for words in (
+            ["put", base, new, "op", tmp_path / "rows.parquet", "total", "--replace"],
+            ["check-restore", base, base],
+            ["remove", base, new, "op.total"],
+            ["migrate", base, new],
+        ):
+            done = said(capsys, *words, "--flink", release)
+            assert (done.code, RELEASES in done.err) == (2, True), done
+    assert not new.exists()
+
+
+def test_the_answer_to_a_misspelt_option_is_an_argument_of_the_door(base: Path) -> None:
+    savepoint, rows = pyspark_savepoint.open(base), _rows("total")
+    for misspelt, meant in {"typesForm": "types_from", "types_form": "types_from", "keyGrup": "key_group"}.items():
+        with pytest.raises(SavepointError, match=f"'{misspelt}', did you mean '{meant}'"):
+            savepoint.with_state("op", "total", rows, replace=True, **{misspelt: "x"})  # type: ignore[misc]
+    with pytest.raises(SavepointError, match="there is no option 'zzz'; options are uid, uid_hash, operator_name, "):
+        savepoint.keyed_state("op", zzz="x")  # type: ignore[call-arg]
+    with pytest.raises(SavepointError, match=r"metadata\(\) lists the operators"):
+        savepoint.keyed_state("")
+
+
+def test_paths_of_an_argument_may_have_commas(base: Path) -> None:
+    with pytest.raises(SavepointError, match=r"names two savepoints(.|\n)*/a,b#op"):
+        pyspark_savepoint.open(base).with_state(
+            "op", "total", _rows("total"), replace=True, types_from=["/a,b#op", "/c#op"]
+        )
+
+
+def test_a_path_below_a_file_leaves_nothing(base: Path, tmp_path: Path) -> None:
+    """Nothing could be written, so nothing may have been left, which a warning would say."""
+    file = tmp_path / "file"
+    file.write_text("x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SavepointError, match=r"a part of the path is a file, not a folder"):
+            pyspark_savepoint.open(base).write(file / "below")
+    assert file.read_text() == "x"
+
+
 # -- what is asked of a snapshot -----------------------------------------------------------------------------
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -783,6 +849,83 @@ def test_what_is_wrong_is_the_same_everywhere(capsys: pytest.CaptureFixture[str]
         assert ("error" in {row[names.index("status")] for row in rows}, done.code) == (wrong, int(wrong))
 
 
+#: Snapshots of other kinds; folders of checkpoints stand for their newest one.
+OTHER_KINDS = {
+    "RocksDB, native": "lab/2.2.1-rocksdb-native/savepoint",
+    "RocksDB, incremental": "history/2.3.0-rocksdb-incr/checkpoints",
+    "ForSt": "history/2.3.0-forst-incr/checkpoints",
+    "changelog": "history/1.20.5-changelog-rocksdb-mat/checkpoints",
+    "changelog of user functions": "datastream/udf-changelog-checkpoint-2.3",
+    "operator state": "datastream/broadcast-hashmap-checkpoint-2.3",
+    "compressed": "lab/2.3.0-hashmap-canonical-compressed/savepoint",
+}
+WRITTEN_KINDS = ("a time to live", "records in flight and raw state", "1,000 states", "no rows")
+
+
+def of_kind(kind: str, base: Path, folder: Path) -> Path:
+    """A snapshot of a kind: recorded, or written."""
+    if kind in OTHER_KINDS:
+        path = located(OTHER_KINDS[kind])
+        found = sorted(path.rglob("_metadata"), key=lambda file: (len(file.parent.name), file.parent.name))
+        return found[-1].parent
+    if kind == "a time to live":
+        return base
+    if kind == "records in flight and raw state":
+        return written_base(folder / "whole")
+    new, numbers = pyspark_savepoint.create(), range(1000 if kind == "1,000 states" else 1)
+    rows = pa.table({"key": KEYS, **{f"s{number}": LONGS for number in numbers}})
+    new.with_operator("op", rows if kind == "1,000 states" else rows.slice(0, 0)).write(folder / "new")
+    return folder / "new"
+
+
+@pytest.mark.thorough  # eleven snapshots, each surveyed by eight doors
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [*OTHER_KINDS, *WRITTEN_KINDS])
+def test_numbers_of_other_kinds_are_the_same_everywhere(
+    kind: str, base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sizes, the heaviest keys and what verify counts: by the API, commands, metrics, doctor and the page."""
+    path = of_kind(kind, base, tmp_path)
+    savepoint = pyspark_savepoint.open(path, allow_outside=True)
+
+    def records(*words: object) -> list[dict[str, Any]]:
+        done = said(capsys, words[0], path, *words[1:], "--allow-outside", "--json")
+        assert done.code == 0, done.err
+        return done.records
+
+    names = ("operator_uid", "operator_uid_hash", "table", "state", "entries", "bytes", "largest", "note")
+    sizes = list(savepoint.inspect.sizes().rows())
+    assert [[row[name] for name in names] for row in sizes] == [
+        [row[name] for name in names] for row in records("sizes")
+    ]
+    total = sum(row["bytes"] for row in sizes)
+    for by in ("subtask", "key-group"):
+        assert sum(row["bytes"] for row in savepoint.inspect.sizes(by=by).rows()) == total  # type: ignore[arg-type]
+        assert sum(row["bytes"] for row in records("sizes", "--by", by)) == total
+    numbers = sorted([row["entries"], row["bytes"], row["largest"]] for row in sizes)
+    assert numbers == sorted([one.entries, one.bytes, one.largest] for one in Surveys(savepoint).sizes)
+    metrics = parsed(said(capsys, "metrics", path, "--allow-outside").out)
+    for place, name in enumerate(("state_entries", "state_bytes", "state_largest_entry_bytes")):
+        series, expected = sorted(metrics.get(PREFIX + name, {}).values()), sorted(row[place] for row in numbers)
+        if len(series) == MOST_STATES + 1:  # the smallest are one series
+            assert max(series) == max(expected) if place == 2 else sum(series) == sum(expected)
+        else:
+            assert series == expected
+    page = Path(savepoint.inspect.report(tmp_path / "page.html")).read_text()
+    assert all(str(row["operator_uid"] or row["operator_uid_hash"]) in page for row in sizes)
+    names = ("operator_uid_hash", "table", "state", "subtask", "status", "entries", "bytes")
+    verified = [tuple(row[name] for name in names) for row in savepoint.inspect.verify().rows()]
+    assert sorted(verified, key=repr) == sorted(
+        (tuple(row[name] for name in names) for row in records("verify", "--all")), key=repr
+    )
+    names = ("table", "state", "key_group", "entries", "bytes", "rank")
+    for uid in {row["operator_uid"] or row["operator_uid_hash"] for row in sizes}:
+        heaviest = [tuple(row[name] for name in names) for row in savepoint.inspect.heaviest_keys(uid, top=3).rows()]
+        assert sorted(heaviest, key=repr) == sorted(
+            (tuple(row[name] for name in names) for row in records("heaviest", uid, "--top", 3)), key=repr
+        )
+
+
 def test_that_there_is_nothing_to_rank_is_said_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     savepoint = pyspark_savepoint.open(SHOP)
     for verb, words, uid, said_of in (
@@ -857,6 +1000,7 @@ WRONG_ASSERTIONS: list[tuple[Callable[[], None], str]] = [
     (lambda: assert_state(SHOP, "acounts", "total", {1: 1}), r"states\(\) lists all operators"),
     (lambda: assert_state(SHOP, "accounts", None, {1: 1}), "a state must be given by its name"),  # type: ignore[arg-type]
     (lambda: assert_state(SHOP, "orders-per-minute", "window-contents", {}), r"window_state\(uid\) has it"),
+    (lambda: assert_state(SHOP, "currency-converter", "rates", {}), r"operator_state\(uid\) has its states"),
     (lambda: assert_state(SHOP, "accounts", "total", {}, exact="x"), "is true or false"),  # type: ignore[arg-type]
     (lambda: assert_schema(SHOP, None), "a path must be a string"),  # type: ignore[arg-type]
     (lambda: assert_restores(SHOP, job_of(), flink_version=1.20), "must be given as text"),  # type: ignore[arg-type]

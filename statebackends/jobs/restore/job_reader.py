@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink
+from pyspark_savepoint.formats.flink_releases import NEWEST_FLINK, Flink, parse_release
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
@@ -56,8 +56,6 @@ BYTES = parse_type("PRIMITIVE_ARRAY<BYTE>")
 JAVA_NAME = re.compile(r"[a-zA-Z_][\w$]*(\.[a-zA-Z_$][\w$]*)+")
 #: A uid hash.
 HASH = re.compile("[0-9a-f]{32}")
-#: The last minor release that is known of each major one.
-LAST_MINOR = {1: 20, NEWEST_FLINK[0]: NEWEST_FLINK[1]}
 
 Job = JobDescription | StreamGraph | Snapshot | Mapping[str, Any] | str
 
@@ -108,7 +106,7 @@ def with_settings(
     java_classes: Iterable[str] | None = None,
 ) -> JobDescription:
     """Return the description with the release and state backend that run the job, where they are given."""
-    version, backend = _version(flink_version), _backend(state_backend)
+    version, backend = None if flink_version is None else parse_release(flink_version), _backend(state_backend)
     return replace(
         job,
         flink_version=version or job.flink_version,
@@ -141,7 +139,7 @@ def from_graph(
     release that infers types from the classes that the notation names; ``classes`` are jars and folders of class
     files.
     """
-    version = _version(flink_version)
+    version = None if flink_version is None else parse_release(flink_version)
     read = _TypeReader.of(version, inferred_by, classes)
     node_of = graph.lookup()
     given = {node_of(name).id: (name, values) for name, values in (types or {}).items()}
@@ -217,7 +215,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
         raise OptionError(
             "the description of a job needs a list of operators", expected="'operators': [{...}, ...]", found=operators
         )
-    version = _version(job.get("flinkVersion"))
+    version = None if job.get("flinkVersion") is None else parse_release(job["flinkVersion"])
     read = _TypeReader.of(version, job.get("inferredBy"), job.get("classes"))
     described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
     labels: dict[OperatorID, str] = {}
@@ -494,26 +492,6 @@ def _number(value: Any, name: str, label: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 15:
         raise OptionError(f"{name!r} is a number from 1 to 32768", operator=label, found=value)
     return value
-
-
-def _version(value: Any) -> Flink | None:
-    if value is None:
-        return None
-    parts = str(value).split(".")
-    if (
-        len(parts) < 2
-        or not all(part.isascii() and part.isdecimal() and len(part) < 3 for part in parts[:2])
-        or not 1 <= int(parts[0]) <= 9
-    ):
-        raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=value)
-    version = int(parts[0]), int(parts[1])
-    if version[1] > LAST_MINOR.get(version[0], -1):
-        raise OptionError(
-            "the Flink release is not known",
-            expected=" or ".join(f"up to {major}.{minor}" for major, minor in LAST_MINOR.items()),
-            found=value,
-        )
-    return version
 
 
 def _backend(value: Any) -> str | None:

@@ -27,13 +27,12 @@ table               ``state``     parts that are written
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.flink_releases import RELEASES
+from pyspark_savepoint.formats.flink_releases import RELEASE_EXPECTED, RELEASES, parse_release
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -71,8 +70,6 @@ STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
 #: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
 OPERATOR_KINDS = (LIST, UNION, BROADCAST)
-#: What is taken for a version of Flink at all; an old one has a message of its own.
-OLDEST_PARSED, NEWEST_PARSED = (1, 8), (2, 99)
 
 DEFAULT_SORT_MEMORY = 256 << 20
 #: Seconds for which replaced files are kept for queries that still read them.
@@ -155,16 +152,10 @@ def _ttl(value: str) -> bool | tuple[str, ...]:
 
 
 def _flink_version(value: str) -> tuple[int, int]:
-    """Parse major and minor version; no format depends on the patch version.
-
-    >>> _flink_version("1.20.5")
-    (1, 20)
-    """
-    match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
-    version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not OLDEST_PARSED <= version <= NEWEST_PARSED:
-        raise InvalidOptionValueError("a version of Flink 1 or 2, from 1.16 on, such as 1.20 or 2.2")
-    return version
+    try:
+        return parse_release(value)
+    except OptionError:
+        raise InvalidOptionValueError(RELEASE_EXPECTED) from None
 
 
 def _uid_hash(value: str) -> str:

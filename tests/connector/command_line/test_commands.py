@@ -496,7 +496,10 @@ def test_warm_up_needs_a_folder_that_can_be_written(run: Run, tmp_path: Path, mo
             ["check-restore", "SHOP", "JOB"],
             "operator: accounts\n  state: total\n  found: 'LNG'\n  to do: did you mean 'LONG'?",
         ),
-        (["check-restore", "SHOP", "SHOP", "--flink", "7.0"], "expected: up to 1.20 or up to 2.3"),
+        (
+            ["check-restore", "SHOP", "SHOP", "--flink", "7.0"],
+            "expected: a release from 1.16 to 1.20, or from 2.0 to 2.3",
+        ),
         (["check-restore", "SHOP", "SHOP", "--flink", "1.21"], "the Flink release is not known"),
         (["show", "", "accounts"], "a path must not be empty"),
         (["cp", "SHOP", ""], "a path must not be empty"),

@@ -103,7 +103,7 @@ def test_a_value_that_cannot_be(name: str, text: str) -> None:
         ({"table": "operator_state", "state": "s", "ttl": "true"}, "has no time to live"),
         ({"parallelism": "4", "maxParallelism": "2"}, "expected at most 'maxParallelism', which is 2"),
         ({"table": "entries"}, "written by methods of Savepoint only"),
-        ({"flinkVersion": "1.15"}, "older than 1.16"),
+        ({"flinkVersion": "1.15"}, "expected a release from 1.16"),
         ({"keys": "[1]"}, "did you mean 'key'"),
         ({"max_parallelism": "1"}, "did you mean 'maxParallelism'"),
     ],

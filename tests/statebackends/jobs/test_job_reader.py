@@ -126,7 +126,7 @@ def test_another_snapshot() -> None:
         ({"operators": [{"uid": "a"}, {"uid": "a"}]}, "two operators have the same id"),
         ({"operators": [{"uid": "a", "parallelism": 0}]}, "'parallelism' is a number from 1 to 32768"),
         ({"operators": [{"uid": "a", "maxParallelism": True}]}, "'maxParallelism' is a number"),
-        ({"operators": [], "flinkVersion": "two"}, "a Flink version must be given as two numbers"),
+        ({"operators": [], "flinkVersion": "two"}, "the Flink release is not known"),
         ({"operators": [], "stateBackend": "rocks"}, "unknown state backend(.|\n)*did you mean 'rocksdb'"),
         ({"operators": [{"uid": "a", "states": ["n"]}]}, "'states' has states by name"),
         (
