@@ -6,6 +6,7 @@ whatever runs: imports, native code, destructors, or Python's own end.
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 DONE, FAILED, INTERRUPTED, PIPE_CLOSED = 0, 2, 130, 141
 
 
+#: Errors of the file or device that standard output is.
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 #: Set by a shell that completes a command line.
 COMPLETING = "_ARGCOMPLETE"
 
@@ -62,6 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # not exit code 1, which means findings
         if debug:
             raise
+        if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
+            output.remark(
+                f"error: the output cannot be written: {error.strerror}\n"
+                "  to do: write it elsewhere; what the command has done to savepoints and files stays"
+            )
+            return FAILED
         expected = isinstance(error, OSError | MemoryError)
         kind = "" if expected and str(error) else f"{type(error).__name__}: "
         remedy = "--debug shows where" if expected else "this is a bug: report it with the output of --debug"
@@ -142,9 +151,17 @@ def _width() -> int | None:
 def _run(words: list[str], output: Output) -> int:
     import warnings
 
-    from pyspark_savepoint.command_line.parsing import parse, parser
+    from pyspark_savepoint.command_line.parsing import UsageError, parse, parser
     from pyspark_savepoint.options.release import __version__
 
+    encoding = sys.getfilesystemencoding()
+    foreign = [word for word in words if any("\udc80" <= letter <= "\udcff" for letter in word)]
+    if foreign and encoding != "utf-8":  # a name would be written as other letters
+        raise UsageError(
+            "a word of the command has letters that the locale does not have",
+            found=f"{os.fsencode(foreign[0]).decode(errors='replace')}, where the locale has {encoding}",
+            remedy="set LC_ALL=C.UTF-8, or PYTHONUTF8=1",
+        )
     try:
         arguments = parse(words)
     except SystemExit as end:  # --help, which argparse has printed

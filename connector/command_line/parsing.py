@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import NoReturn
+from typing import IO, NoReturn
 
 from pyspark_savepoint.command_line.commands import CHECK, COMMANDS, COPY, EDIT, LOOK, TOOL
 from pyspark_savepoint.command_line.declarations import Arguments, arguments_of, option
@@ -59,6 +60,10 @@ class CommandParser(argparse.ArgumentParser):
         close = nearest(choice[1], re.findall(r"[\w-]+", choice[2])) if choice else []
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise UsageError(message, remedy=f"{hint}{self.prog} --help")
+
+    def print_help(self, file: IO[str] | None = None) -> None:
+        """Print the help; an error of the output is none that argparse hides."""
+        (file or sys.stdout).write(self.format_help())
 
 
 def parser() -> argparse.ArgumentParser:

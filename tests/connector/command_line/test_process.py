@@ -126,6 +126,32 @@ def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
     assert r"Mei \u7f8e" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "words", [["--help"], ["ls", "--help"], ["ls", "SHOP"], ["show", "SHOP", "accounts", "--json"]]
+)
+def test_a_full_disk_below_the_output_is_said(shop: Path, words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [*COMMAND, *(str(shop) if word == "SHOP" else word for word in words)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        2, "error: the output cannot be written: No space left on device"
+    )  # fmt: skip
+
+
+def test_a_name_that_the_locale_does_not_have_is_refused(shop: Path, tmp_path: Path) -> None:
+    """Its bytes would become other letters of the name, and of the uid hash."""
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [*COMMAND, "rename", str(shop), str(tmp_path / "new"), "accounts=\u043a\u043e"]
+    words = [word.encode() for word in command]
+    done = subprocess.run(words, env=ascii_only, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "letters that the locale does not have" in done.stderr
+    assert "set LC_ALL=C.UTF-8" in done.stderr
+    assert not (tmp_path / "new").exists()
+    done = subprocess.run(words, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_output_and_working_directory(shop: Path, tmp_path: Path) -> None:
     """Run it as a parent process starts it that closed its streams."""
     script = 'cd "$1" && rmdir "$1" && shift && exec "$@" >&-'

@@ -166,7 +166,7 @@ def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -
     given = parse(typesFrom=sources[3]).request(False)
     assert (given.type_source, given.class_path, given.inferred_by) == (sources[3], (), None)
     assert parse(inferredBy="declared").request(False).inferred_by is None
-    assert "option 'inferredBy' is '2.4', expected 'declared', or one of 1.16" in problems(inferredBy="2.4")
+    assert "option 'inferredBy' is '2.4', expected 'declared', or a release from 1.16" in problems(inferredBy="2.4")
     assert "set option 'inferredBy' to the release of Flink" in problems(typesFrom="/jobs/shop.jar")
     with pytest.raises(OptionError, match="two savepoints"):
         parse(typesFrom=json.dumps([sources[0], sources[3]]), inferredBy="2.2", types='{"x": "LONG"}').request(False)
