@@ -8,11 +8,14 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import IO, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark_savepoint.command_line.commands import CHECK, COMMANDS, COPY, EDIT, LOOK, TOOL
 from pyspark_savepoint.command_line.declarations import Arguments, arguments_of, option
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 PROGRAM = "pyspark-savepoint"
 ABOUT = "Look into Apache Flink savepoints and checkpoints, check, edit and copy them: without Flink, Spark and Java."
@@ -61,7 +64,7 @@ class CommandParser(argparse.ArgumentParser):
         hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         raise UsageError(message, remedy=f"{hint}{self.prog} --help")
 
-    def print_help(self, file: IO[str] | None = None) -> None:
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         """Print the help; an error of the output is none that argparse hides."""
         (file or sys.stdout).write(self.format_help())
 
