@@ -65,7 +65,7 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (table("heaviest_keys", top=0), "a whole number from 1"),
     # options
     (accounts(include_ttls=True), "there is no option 'include_ttls', did you mean 'include_ttl'"),
-    (accounts(includeTtls=True), "there is no option 'includeTtls', did you mean 'includeTtl'"),
+    (accounts(includeTtls=True), "there is no option 'includeTtls', did you mean 'include_ttl'"),
     (accounts(time_stamps="raw"), "did you mean 'timestamps'"),
     (accounts(clases="x.jar"), "did you mean 'classes'"),
     (accounts(key=[1]), "did you mean 'keys'"),
