@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pyspark_savepoint
@@ -48,6 +49,20 @@ def once(number: int, fault: int | str) -> Callable[[str, str], int | str | None
         with lock:
             seen[0] += 1
             return fault if seen[0] == number else None
+
+    return failing
+
+
+def busy_from(number: int, seconds: float) -> Callable[[str, str], int | None]:
+    """Refuse every request for some seconds, from the one of a number on."""
+    lock, seen, until = threading.Lock(), [0], [0.0]
+
+    def failing(kind: str, key: str) -> int | None:
+        with lock:
+            seen[0] += 1
+            if seen[0] == number:
+                until[0] = time.monotonic() + seconds
+            return 503 if time.monotonic() < until[0] else None
 
     return failing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import UID, make_keys, write_savepoint
 from tests.benchmarks.rocksdb_data import IncrementalJob
 from tests.remote.conftest import SHOP
+from tests.remote.faulty_writes import busy_from
 from tests.remote.measured_store import MeasuredStore, chain, measured_store
 from tests.remote.test_requests import at, run
 
@@ -219,6 +221,23 @@ def test_a_burst_of_throttling_is_waited_for(filled: MeasuredStore) -> None:
     end = time.monotonic() + 5
     filled.fault = lambda kind, key: 503 if time.monotonic() < end else None
     assert run(filled, "sizes", "s3://bucket/wide") == 0
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["verify of many files", "show", "diff", "ls of a folder"])
+@pytest.mark.parametrize("seconds", [5, 30, 60])
+def test_a_long_burst_is_waited_for(
+    filled: MeasuredStore, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, seconds: float
+) -> None:
+    """Each request that is open waits longer from time to time, and a verb tells what it tells without a burst."""
+    words = words_of(VERBS[name][0], tmp_path)
+    done, expected = run(filled, *words), sorted(capsys.readouterr().out.splitlines())
+    filled.fault = busy_from(random.Random(f"{name} {seconds}").randint(1, len(filled.requests)), seconds)
+    store_of.cache_clear()
+    assert run(filled, *words) == done
+    assert sorted(capsys.readouterr().out.splitlines()) == expected
+    refused = Counter((one.kind, one.key) for one in filled.requests if one.status == 503)
+    assert 3 <= max(refused.values()) <= 40
 
 
 def test_a_verb_has_one_budget_for_all_of_its_requests(

@@ -11,7 +11,7 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.benchmarks.data import write_savepoint
 from tests.remote.conftest import SHOP
-from tests.remote.faulty_writes import NEW, VERBS, errors, expect_whole, once, prepared, run, swept
+from tests.remote.faulty_writes import NEW, VERBS, busy_from, errors, expect_whole, once, prepared, run, swept
 from tests.remote.measured_store import MeasuredStore, measured_store
 
 FAULTS: tuple[int | str, ...] = (503, "reset", "lost", "vanished", "stall", "hang")
@@ -104,20 +104,6 @@ def test_keys_are_replaced_within_an_upload_in_parts(
 
 
 # -- a store that is busy ------------------------------------------------------------------------------------
-
-
-def busy_from(number: int, seconds: float) -> Callable[[str, str], int | None]:
-    """Refuse every request for some seconds, from the one of a number on."""
-    lock, seen, until = threading.Lock(), [0], [0.0]
-
-    def failing(kind: str, key: str) -> int | None:
-        with lock:
-            seen[0] += 1
-            if seen[0] == number:
-                until[0] = time.monotonic() + seconds
-            return 503 if time.monotonic() < until[0] else None
-
-    return failing
 
 
 @pytest.mark.parametrize("number", [4, 10, 13])
