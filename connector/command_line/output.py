@@ -128,7 +128,7 @@ class Output:
 
         return worded(text, self.command)
 
-    def _sentences(self, row: Row) -> Row:
+    def in_own_words(self, row: Row) -> Row:
         """Return a row whose sentences are in the words of the command."""
         own = {name: self._worded(row[name]) for name in PROSE if isinstance(row.get(name), str)}
         return {**row, **own} if own else row
@@ -170,7 +170,7 @@ class Output:
             The number of rows.
 
         """
-        following = map(self._sentences, rows)
+        following = map(self.in_own_words, rows)
         printed_rows = islice(following, limit) if limit else following
         if self.form is Form.TEXT:
             count = self._text(columns, printed_rows, all_columns, lines)

@@ -56,7 +56,7 @@ def check_restore_of(arguments: CheckRestore, output: Output) -> int:
     )
     unclear = [] if arguments.ids_only else check.undescribed
     code = exit_code(check, unclear)
-    rows = check.to_arrow().to_pylist()
+    rows = [output.in_own_words(row) for row in check.to_arrow().to_pylist()]
     for note in check.notes:
         output.remark(f"assumed about the job: {note}")
     output.record(

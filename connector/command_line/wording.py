@@ -6,8 +6,8 @@ become arguments of the command that runs, else ``--option`` if it takes that, e
 
 from __future__ import annotations
 
+import ast
 import json
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -188,17 +188,46 @@ def _quoted(name: str, value: str | None) -> str:
 
 
 def _of_verb(text: str, verb: str, arguments: str | None) -> str:
-    """Return the command of a verb."""
+    """Return the command of a verb, with the values of its arguments as far as the text has them."""
     if verb not in COMMANDS_BY_VERB:
         return text
-    command, names = COMMANDS_BY_VERB[verb], re.findall(r"['\"]([^'\"]*)['\"]", arguments or "")
+    command = COMMANDS_BY_VERB[verb]
+    names, more = _call(arguments or "()")
     if verb == "rename_state" and len(names) == 3:
         command = f"rename OLD NEW {shlex.quote(f'{names[0]}.{names[1]}={names[2]}')}"
-    elif verb == "rekey" and len(names) > 1 and names[-2] == "key":
-        names = names if len(names) > 2 else ["UID", *names]
-        command = f"rekey OLD NEW {shlex.quote(names[0])} --type {shlex.quote(f'key={names[-1]}')}"
+    elif verb == "remove_state" and len(names) == 2:
+        command = f"remove OLD NEW {shlex.quote('.'.join(names))}"
+    elif verb == "rekey" and more:
+        uid = shlex.quote(names[0]) if names else "UID"
+        command = f"rekey OLD NEW {uid}{' ROWS' * ('rows,' in (arguments or ''))}{more}"
+    elif verb == "with_state" and len(names) == 2:
+        command = f"put OLD NEW {shlex.quote(names[0])} ROWS {shlex.quote(names[1])}{more}"
     elif command.startswith("rename") and len(names) == 2:
         command = f"{command.split()[0]} OLD NEW {shlex.quote('='.join(names))}"
     elif "operators=" in (arguments or ""):
         command += " --operators UID"
     return f"pyspark-savepoint {command}"
+
+
+def _call(arguments: str) -> tuple[list[str], str]:
+    """Return the texts among the arguments of a call, and those with types and kinds as a command has them."""
+    try:
+        call = ast.parse(f"verb{arguments}", mode="eval").body
+    except (SyntaxError, ValueError):
+        return [], ""
+    if not isinstance(call, ast.Call):
+        return [], ""
+    names = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    given = []
+    for one in call.keywords:
+        try:
+            value = ast.literal_eval(one.value)
+        except ValueError:
+            continue
+        if one.arg in ("types", "states") and isinstance(value, dict) and any("=" in column for column in value):
+            given.append(f" --option {shlex.quote(f'{one.arg}={json.dumps(value)}')}")
+        elif one.arg in ("types", "states") and isinstance(value, dict):
+            given += [f" {ARGUMENTS[one.arg]} {shlex.quote(f'{column}={kind}')}" for column, kind in value.items()]
+        elif one.arg == "types_from":
+            given.append(f" --option {shlex.quote(f'typesFrom={value}')}")
+    return names, "".join(given)

@@ -55,10 +55,11 @@ def check_snapshot(
     that of the job it tells whether state that restores means the same.
     """
     if isinstance(job, Mapping) and is_compiled_plan(job):
-        described = described_plan(job)
+        described, notes = described_plan(job, savepoint)
         check = check_snapshot(
             savepoint, described, hasher=hasher, allow_non_restored_state=allow_non_restored_state, **settings
         )
+        check = replace(check, notes=(*check.notes, *notes))
         if old_plan is None:
             return replace(check, notes=(*check.notes, TYPES_ONLY))
         return with_meaning(check, evolution_of(old_plan, job, check_options(), savepoint))

@@ -15,7 +15,8 @@ from pyspark_savepoint.formats.errors import SavepointError
 
 #: Facts that are sentences; the others are names and values, which stay.
 SENTENCES = ("expected", "remedy")
-ARGUMENTS = r"\((?:[^()]|\([^()]*\))*\)"
+#: Of a call: quoted texts, which may contain parentheses, and calls inside.
+ARGUMENTS = r"""\((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^()'"]|\([^()]*\))*+\)"""
 #: What sentences name, by the name of the function of a door that spells it.
 NOTATION = {
     # option('NAME', 'VALUE'): it is added to a read or a write

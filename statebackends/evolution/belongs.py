@@ -8,6 +8,7 @@ from dataclasses import replace
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.connector_parts import is_keyed
@@ -80,15 +81,20 @@ def notes_of_forst(savepoint: Snapshot, changes: Sequence[OperatorChange]) -> It
             return
 
 
+def early_operators(savepoint: Snapshot) -> frozenset[OperatorID]:
+    """Return the operators whose windows emit results early, or late rows, as their states say."""
+    return frozenset(
+        one.ids.generated
+        for one in from_snapshot(savepoint).operators
+        if any(name.startswith(EARLY) for name in one.keyed_states or {})
+    )
+
+
 def with_early_results(
     changes: Sequence[OperatorChange], savepoint: Snapshot
 ) -> tuple[list[OperatorChange], tuple[str, ...]]:
     """Return changes, refused where windows have emitted early results and change, and sentences about these."""
-    early = {
-        one.ids.generated
-        for one in from_snapshot(savepoint).operators
-        if any(name.startswith(EARLY) for name in one.keyed_states or {})
-    }
+    early = early_operators(savepoint)
     found, notes = [], []
     for change in changes:
         old = change.old

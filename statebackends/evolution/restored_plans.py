@@ -8,15 +8,20 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.evolution.belongs import EMITS, GROUP_WINDOWS, early_operators
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
+from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
 from pyspark_savepoint.statebackends.evolution.plans import Plan, read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.state_serializers import serializer_of
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.rows.state_sets import SESSIONS_OF
 
+COMMITTERS = "the connectors of its sources and sinks still have {}, which no plan says"
 TYPES_ONLY = "types that agree also mean the same (to check this, give the old plan: argument 'old_plan')"
 WRONG_ROWS = "restores, with wrong rows: its types are the same, and what they mean is not"
 EVOLVE = "evolve(old_plan, new_plan) writes a savepoint for it"
@@ -30,16 +35,29 @@ def is_compiled_plan(job: object) -> bool:
     )
 
 
-def described_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of a job that runs a compiled plan: ids, keys and states of its operators."""
+def described_plan(plan: Mapping[str, Any], savepoint: Snapshot) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the description of a job that runs a compiled plan: ids, keys and states of its operators; and notes.
+
+    No plan says which committers a connector has, so that those of the savepoint are assumed to be there.
+    """
     read = read_plan(plan, "job")
     with refusing("job"):
-        shapes = shapes_of(read)
-    operators = [one for each in shapes.values() for one in each if one.is_stateful and _is_there(one)]
-    return {"operators": [_described(one, read) for one in operators]}
+        shapes = with_parts(read, shapes_of(read), savepoint)
+    operators = [one for each in shapes.values() for one in each if one.is_stateful]
+    with_state = {one.operator_id for one in savepoint.operators if has_state(one)}
+    assumed = [one for one in operators if not _is_always_there(one) and one.operator_id in with_state]
+    operators = [one for one in operators if _is_always_there(one)]
+    early = early_operators(savepoint)
+    notes = (COMMITTERS.format(", ".join(one.uid for one in assumed)),) if assumed else ()
+    notes += tuple(
+        EMITS.format(uid=one.uid)
+        for one in operators
+        if one.transformation == GROUP_WINDOWS and one.operator_id in early
+    )
+    return {"operators": [_described(one, read) for one in (*operators, *assumed)]}, notes
 
 
-def _is_there(shape: OperatorShape) -> bool:
+def _is_always_there(shape: OperatorShape) -> bool:
     """Return whether an operator is one that every job of the plan has: committers are those of some connectors."""
     return not shape.of_connector or shape.transformation in ("source", "sink")
 

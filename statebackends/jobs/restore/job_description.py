@@ -37,14 +37,18 @@ only by its ids and parallelism. Flink: ``ExecutionJobVertex``, ``StateDescripto
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark_savepoint.formats.flink_releases import Flink
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
-from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
+from pyspark_savepoint.formats.serializers.composite.collections import (
+    GenericArraySerializer,
+    ListSerializer,
+    MapSerializer,
+)
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
@@ -53,7 +57,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.operator_ids import OperatorIDPair
 from pyspark_savepoint.statebackends.rows.descriptors import service_of
 from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.rows.state_column import value_type_of
+from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -205,9 +209,19 @@ def registered_states(opened: OpenOperator) -> RegisteredStates:
     """Read the states from the headers of all subtasks."""
     headers = opened.keyed.headers
     keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
-    keyed = _by_name(meta for header in headers for meta in header.states if is_key_value(meta))
+    keyed = _by_name(_with_whole_value(meta) for header in headers for meta in header.states if is_key_value(meta))
     services = frozenset(service_of(meta.name)[1] for header in headers for meta in header.states if is_timer(meta))
     return RegisteredStates(keys, keyed, _by_name(opened.operator_states), None if opened.raw_timers else services)
+
+
+def _with_whole_value(meta: StateMetaInfoSnapshot) -> StateMetaInfoSnapshot:
+    """Return a state of the asynchronous API, which registers parts of lists and maps, as others register theirs."""
+    if meta.kind is not BackendStateType.KEY_VALUE_V2 or meta.state_type not in ("LIST", "MAP"):
+        return meta
+    units = unit_serializers(meta)
+    whole = ListSerializer.of(*units) if meta.state_type == "LIST" else MapSerializer.of(*units)
+    serializers = {"NAMESPACE_SERIALIZER": meta.serializers["NAMESPACE_SERIALIZER"], "VALUE_SERIALIZER": whole}
+    return replace(meta, kind=BackendStateType.KEY_VALUE, serializers=serializers)
 
 
 def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
@@ -244,6 +258,4 @@ def from_snapshot(savepoint: Snapshot) -> JobDescription:
 def _describe(meta: StateMetaInfoSnapshot) -> StateDescription:
     key = meta.serializers.get("KEY_SERIALIZER") if meta.kind is BackendStateType.BROADCAST else None
     namespace = meta.serializers.get("NAMESPACE_SERIALIZER")
-    whole = value_type_of(meta)
-    text = whole if whole != meta.value_serializer.flink_type else None
-    return StateDescription(meta.name, meta.state_type, meta.value_serializer, key, namespace, text=text)
+    return StateDescription(meta.name, meta.state_type, meta.value_serializer, key, namespace)

@@ -54,7 +54,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     ValueVerdicts,
     Verdict,
 )
-from pyspark_savepoint.statebackends.jobs.restore.suggestions import Changed, Resolve, renamed_states, suggestions
+from pyspark_savepoint.statebackends.jobs.restore.suggestions import Changed, renamed_states, suggestions
 from pyspark_savepoint.statebackends.rows.descriptors import PYTHON_PREFIX
 from pyspark_savepoint.statebackends.rows.state_column import has_ttl
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -286,7 +286,9 @@ class MatchedOperator:
         if job.key is not None:
             keys = [key for key in old.keys if key.flink_type != job.key_text]
             problems += [_with_reasons(resolve_key(key, job.key, version)) for key in keys]
-            self._change(None, keys, job.key, lambda old, new: resolve_key(old, new, version))
+            if keys:
+                key = Changed(None, keys[0], job.key, lambda old, new: resolve_key(old, new, version))
+                self._change(key, keys)
         self.renamed = renamed_states(self._named, old.keyed, job.keyed_states)
         self.renamed += renamed_states(self._named, old.operator, job.operator_states)
         rows = [
@@ -329,14 +331,16 @@ class MatchedOperator:
             serializers = {**meta.serializers, "VALUE_SERIALIZER": old}
             return self._compared(replace(meta, serializers=serializers), replace(new, serializer=expected), keyed)
 
-        if meta.state_type == new.kind:
-            self._change(name, (meta.value_serializer,), new.serializer, resolved)
+        if keyed or meta.state_type == new.kind:
+            kind = None if meta.state_type == new.kind else new.kind
+            changed = Changed(name, meta.value_serializer, new.serializer, resolved, name if keyed else "value", kind)
+            self._change(changed, (meta.value_serializer,))
 
-    def _change(self, state: str | None, old: Iterable[TypeSerializer], new: TypeSerializer, resolve: Resolve) -> None:
-        """Remember a part that does not fit."""
+    def _change(self, changed: Changed, old: Iterable[TypeSerializer]) -> None:
+        """Remember a part that does not fit: of its serializers in the snapshot, the first that does not."""
         for one in old:
-            if resolve(one, new).verdict is Compatibility.INCOMPATIBLE:
-                self.changed.append(Changed(state, one, new, resolve))
+            if changed.resolve(one, changed.new).verdict is Compatibility.INCOMPATIBLE:
+                self.changed.append(replace(changed, old=one))
                 return
 
     def _compared(self, old: StateMetaInfoSnapshot, new: StateDescription, keyed: bool) -> Resolution:

@@ -3,7 +3,8 @@
 =============================================== ===================================================================
 a class with another name, and else the same     ``rename_class``, where the serializers fit afterwards
 a key of another type                            ``rekey``
-a type with more or fewer fields                 ``with_state``, with the rows as they should be, and the new type
+a state of another type                          ``with_state``, with the rows as they should be, and the new type; or
+                                                 ``remove_state``, where it begins empty
 a state that the job does not register, where     ``rename_state``, if the two have one type, and no others have it
 it has a new one of the same type
 =============================================== ===================================================================
@@ -13,6 +14,7 @@ A suggestion begins with "if": whether the two are the same, only the job knows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +23,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility, Resolution
 from pyspark_savepoint.statebackends.jobs.restore.job_description import ALWAYS_THERE, StateDescription, StateMetas
 from pyspark_savepoint.statebackends.rows.state_column import unwrap
@@ -28,18 +31,25 @@ from pyspark_savepoint.statebackends.types.class_names import ClassRename, names
 
 #: Compares a serializer of the snapshot with one of the job.
 Resolve = Callable[[TypeSerializer, TypeSerializer], Resolution]
-#: Characters of a type in a suggestion.
-MAX_TYPE = 200
+#: How a type is given that has no text: by a savepoint that the new job wrote.
+OF_NEW_JOB = "types_from='SAVEPOINT#UID'"
+#: Names of the fields of a row without names.
+PLACE = re.compile(r"f\d+")
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A part of an operator that does not fit: its state (None: the key), and its serializers before and after."""
+    """A part of an operator that does not fit: its state (None: the key), and its serializers before and after.
+
+    ``column`` is that of the rows which replace it, and ``kind`` the kind of state that it becomes, if that is another.
+    """
 
     state: str | None
     old: TypeSerializer
     new: TypeSerializer
     resolve: Resolve
+    column: str = "key"
+    kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,24 +73,38 @@ def suggestions(operator: str, changed: Sequence[Changed]) -> list[Suggestion]:
     for one in changed:
         if _renames(one):
             continue
-        text = one.new.flink_type
-        text = text if len(text) <= MAX_TYPE else "..."
         if one.state is None:
-            result.append(
-                Suggestion(
-                    f"if the keys are the same in another type: rekey({operator}, types={{'key': {text!r}}}), which "
-                    "also takes rows with what each key becomes; else keep the type of the key in the job"
+            kinds = [one.old.arrow_type(DecodeOptions()), one.new.arrow_type(DecodeOptions())]
+            if any(map(pa.types.is_nested, kinds)):
+                rekeyed = f"rekey({operator}, rows, {_given_type(one)}) takes rows with columns key and new_key"
+            else:
+                rekeyed = (
+                    f"if the keys are the same in another type: rekey({operator}, {_given_type(one)}), which also "
+                    "takes rows with what each key becomes"
                 )
-            )
-        elif fields := _fields(one):
+            result.append(Suggestion(f"{rekeyed}; else keep the type of the key in the job"))
+        else:
+            what = _fields(one) or f"state {one.state} has another type"
+            written = f"with_state({operator}, {one.state!r}, rows, {_given_type(one)})"
             result.append(
                 Suggestion(
-                    f"{fields}: with_state({operator}, {one.state!r}, rows, types={{{one.state!r}: {text!r}}}) writes "
-                    "it with rows that have the fields of the job",
+                    f"{what}: {written} writes it with rows of the new type, or remove_state({operator}, {one.state!r}) "
+                    "lets it begin empty",
                     (one.state,),
                 )
             )
     return result
+
+
+def _given_type(changed: Changed) -> str:
+    """Return the arguments of a verb that give the new type, and the kind of state if it changes."""
+    text = changed.new.flink_type
+    try:
+        is_text = parse_type(text).flink_type == text
+    except SavepointError:
+        is_text = False
+    kind = "" if changed.kind is None else f", states={{{changed.column!r}: {changed.kind.lower()!r}}}"
+    return (f"types={{{changed.column!r}: {text!r}}}" if is_text else OF_NEW_JOB) + kind
 
 
 def _renames(changed: Changed) -> tuple[ClassRename, ...]:
@@ -126,11 +150,16 @@ def _outer(old: str, new: str) -> tuple[str, str]:
 
 def _fields(changed: Changed) -> str | None:
     """Return which fields were added and removed; None if the values are no rows, or have the same fields."""
-    kinds = [unwrap(one).arrow_type(DecodeOptions()) for one in (changed.old, changed.new)]
+    kinds = [_row(unwrap(one).arrow_type(DecodeOptions())) for one in (changed.old, changed.new)]
     if not all(map(pa.types.is_struct, kinds)):
         return None
     before, after = ([field.name for field in kind] for kind in kinds)
-    added, removed = ([name for name in one if name not in other] for one, other in ((after, before), (before, after)))
+    if all(map(PLACE.fullmatch, before)) or all(map(PLACE.fullmatch, after)):
+        added, removed = after[len(before) :], before[len(after) :]  # a row without names, which goes by places
+    else:
+        added, removed = (
+            [name for name in one if name not in other] for one, other in ((after, before), (before, after))
+        )
     field_texts = [
         f"{'field' if len(names) == 1 else 'fields'} {', '.join(map(repr, names))} of state {changed.state} "
         f"{'was' if len(names) == 1 else 'were'} {what}"
@@ -156,6 +185,13 @@ def renamed_states(operator: str, old: StateMetas, new: Mapping[str, StateDescri
         for other, same in come
         if kind == same and _count(missing, kind) == _count(come, kind) == 1
     ]
+
+
+def _row(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the elements of a list, and of the values of a map; else the type itself."""
+    if pa.types.is_map(kind):
+        return kind.item_type
+    return kind.value_type if pa.types.is_list(kind) else kind
 
 
 def _count(states: Iterable[tuple[str, object]], kind: object) -> int:

@@ -13,8 +13,8 @@ from pyspark_savepoint.statebackends.evolution.restored_plans import TYPES_ONLY
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from tests.statebackends.evolution.verdicts import changes, names
 
-#: What no plan has: max parallelism is that of the job, Flink 1 compares time to live, and some sinks have committers.
-NOT_TOLD = ("parallelism-max", "ttl-on", "ttl-off", "ttl-hint", "committing-of-two")
+#: What no plan has: max parallelism is that of the job, and Flink 1 compares time to live.
+NOT_TOLD = ("parallelism-max", "ttl-on", "ttl-off", "ttl-hint")
 #: New operators that find nothing; rows that were not filtered, and come out right all the same.
 ELSEWHERE = ("join-behind-agg", "materializer-on", "ids-filter", "top-of-agg", "rename-tables")
 PLANNED = [name for name in names() if not (changes() / name / "old-explain.txt").exists()]
@@ -32,11 +32,7 @@ def test_the_check_says_what_flink_did(name: str) -> None:
         assert (Verdict.IS_MISREAD in verdicts) == (not case["same_rows"])
 
 
-#: A committer, and the form of a map that is read without waiting.
-NO_PLAN = (*NOT_TOLD, "committing-sink", "forst-rank")
-
-
-@pytest.mark.parametrize("name", [name for name in PLANNED if not name.endswith(NO_PLAN)])
+@pytest.mark.parametrize("name", [name for name in PLANNED if not name.endswith(NOT_TOLD)])
 def test_a_savepoint_restores_into_its_own_plan(name: str) -> None:
     """A set of DISTINCT values has serializers of its own, and so does what says which sessions have merged."""
     folder = changes() / name

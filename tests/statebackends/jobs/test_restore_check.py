@@ -146,7 +146,7 @@ def test_an_operator_without_state_is_not_missed(shop: Snapshot) -> None:
         (
             {"states": {"total": "STRING"}},
             "state total: LONG versus STRING",
-            "take total out of the snapshot (remove_state)",
+            "or remove_state('accounts', 'total') lets it begin empty",
         ),
         (
             {"states": {"total": {"kind": "LIST", "type": "LONG"}}},

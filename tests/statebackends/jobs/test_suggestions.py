@@ -103,7 +103,7 @@ def test_fields_that_were_added(tmp_path: Path) -> None:
     assert row["verdict"] == "fails"
     assert row["remedy"] == (
         "field 'f2' of state v was added: with_state('accounts', 'v', rows, types={'v': 'TUPLE<LONG, LONG, STRING>'}) "
-        "writes it with rows that have the fields of the job"
+        "writes it with rows of the new type, or remove_state('accounts', 'v') lets it begin empty"
     )
     kind = pa.struct([("f0", pa.int64()), ("f1", pa.int64()), ("f2", pa.string())])
     more = pa.table({"key": [1], "v": pa.array([{"f0": 1, "f1": 2, "f2": "x"}], kind)})
