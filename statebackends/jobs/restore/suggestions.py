@@ -88,8 +88,8 @@ def suggestions(operator: str, changed: Sequence[Changed]) -> list[Suggestion]:
             written = f"with_state({operator}, {one.state!r}, rows, {_given_type(one)})"
             result.append(
                 Suggestion(
-                    f"{what}: {written} writes it with rows of the new type, or remove_state({operator}, {one.state!r}) "
-                    "lets it begin empty",
+                    f"{what}: {written} writes it with rows of the new type, or "
+                    f"remove_state({operator}, {one.state!r}) lets it begin empty",
                     (one.state,),
                 )
             )
