@@ -48,7 +48,7 @@ def described_plan(plan: Mapping[str, Any], savepoint: Snapshot) -> tuple[dict[s
     assumed = [one for one in operators if not _is_always_there(one) and one.operator_id in with_state]
     operators = [one for one in operators if _is_always_there(one)]
     early = early_operators(savepoint)
-    notes = (COMMITTERS.format(", ".join(one.uid for one in assumed)),) if assumed else ()
+    notes: tuple[str, ...] = (COMMITTERS.format(", ".join(one.uid for one in assumed)),) if assumed else ()
     notes += tuple(
         EMITS.format(uid=one.uid)
         for one in operators
