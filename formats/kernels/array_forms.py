@@ -1,5 +1,7 @@
 """Forms of kernels in a few calls of numpy: of those that a write needs, so that the first one compiles nothing.
 
+Those that reads need besides are in ``array_reads``.
+
 Each takes the arguments of its kernel and does the same, about ten times as slowly, in time linear in the bytes. It
 returns NotImplemented, and has changed nothing, where that would not hold.
 """
@@ -16,6 +18,8 @@ ALL, WHOLE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(8)
 LOWEST = np.uint64(255)
 #: Bytes up to which spans are compared byte by byte of all of them, and the rounds of sorting by seven bytes.
 MOST_COMMON, MOST_ROUNDS = 64, 16
+#: Where fewer entries of a run than these have one size, these are read one by one before that is tried again.
+FEW, MOST_SINGLY = 8, 1024
 
 
 def form(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,8 +200,7 @@ def find_key_group_runs(
     flags: list[int] = []
     found: list[tuple[int, int, int, int]] = []
     stops: list[int] = []
-    # Runs of entries of very many sizes are for the kernel.
-    pos, left = 0, 16 * len(ends) * len(column_of) + 64
+    pos = 0
     data = memoryview(buf)
     for end, key_group in zip(ends.tolist(), key_groups.tolist(), strict=True):
         first, head = len(found), int(key_group).to_bytes(prefix, "big")
@@ -210,10 +213,9 @@ def find_key_group_runs(
                 break
             if state >= len(column_of) or any(state == one[0] for one in found[first:]):
                 return NotImplemented
-            start, entries, is_last, at_once = pos, 0, False, 16
+            start, entries, is_last, at_once, one_by_one = pos, 0, False, 16, 0
             while not is_last:
-                left -= 1
-                if left < 0 or pos + 8 > end:
+                if pos + 8 > end:
                     return NotImplemented
                 size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
                 if not prefix <= size <= end - pos - 8:
@@ -221,13 +223,24 @@ def find_key_group_runs(
                 length = int.from_bytes(data[pos + 4 + size : pos + 8 + size], "big", signed=True)
                 if not 0 <= length <= end - pos - 8 - size:
                     return NotImplemented
-                # Entries of the same size as the first one, up to the last of the run.
                 step = size + 8 + length
+                if one_by_one:
+                    one_by_one -= 1
+                    is_last = data[pos + 4] >= 128
+                    if is_last:
+                        flags.append(pos + 4)
+                    if (data[pos + 4] & 0x7F) != head[0] or data[pos + 5 : pos + 4 + prefix] != head[1:]:
+                        return NotImplemented
+                    pos += step
+                    entries += 1
+                    continue
+                # Entries of the same size as the first one, up to the last of the run.
                 frames = buf[pos : pos + min(at_once, (end - pos) // step) * step].reshape(-1, step)
                 same = (frames[:, :4] == frames[0, :4]).all(axis=1)
                 same &= (frames[:, 4 + size : 8 + size] == frames[0, 4 + size : 8 + size]).all(axis=1)
                 count = int(np.argmin(same)) if not same.all() else len(same)
                 at_once = 16 if count < len(same) else 4 * at_once
+                one_by_one = MOST_SINGLY if count < FEW else 0
                 closing = np.flatnonzero(frames[:count, 4] >= 128)
                 if len(closing):
                     count, is_last = int(closing[0]) + 1, True

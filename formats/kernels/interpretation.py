@@ -9,8 +9,8 @@ take, about which its size tells. A call is interpreted only if its arrays are s
 have too many rounds, since the work of a damaged or malicious snapshot may exceed its size: the arrays are restored,
 and the call is repeated with the compiled kernel.
 
-Kernels that a write needs have a form in calls of numpy, too (``array_forms``). It is about ten times as slow, so that
-it is used for larger inputs, as long as it takes less than compiling.
+Kernels that most reads and writes need have a form in calls of numpy, too (``array_forms``, ``array_reads``). It is
+about ten times as slow, so that it is used for larger inputs, as long as it takes less than compiling.
 
 Before numpy 2 every call is compiled: there ``np.uint64(1) + 1`` is a float, so that Python functions would compute
 other values than compiled ones do (NEP 50).
@@ -29,12 +29,15 @@ from typing import Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.kernels.array_forms import FORMS
+from pyspark_savepoint.formats.kernels import array_forms, array_reads
 
 #: Where this variable is ``compiled``, every call compiles its kernel, as calls of large inputs do; where it is
 #: ``interpreted``, no call does, however long it takes. For tests and for debugging. Ignored before numpy 2.
 VARIABLE = "PYSPARK_SAVEPOINT_KERNELS"
 COMPILED, INTERPRETED = "compiled", "interpreted"
+
+#: Kernels in calls of numpy, by name.
+FORMS = {**array_forms.FORMS, **array_reads.FORMS}
 
 #: Whether numpy's numbers keep their type when they meet Python's, as they do in compiled kernels (NEP 50).
 KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
@@ -44,8 +47,8 @@ MOST_ELEMENTS, MOST_ROUNDS = 1 << 20, 1 << 19
 #: Seconds of the processor after which all kernels of this process are compiled.
 PROCESS_SECONDS = 2.0
 #: Seconds of compiling for each byte of Python's code of a kernel and its helpers (14 kernels: 0.08 to 0.48 ms), of
-#: importing numba, and of a round of a loop that is interpreted.
-BYTE_SECONDS, NUMBA_SECONDS, ROUND_SECONDS = 0.0003, 0.5, 4e-6
+#: importing numba with what its first compiling loads, and of a round of a loop that is interpreted.
+BYTE_SECONDS, NUMBA_SECONDS, ROUND_SECONDS = 0.0003, 1.5, 4e-6
 #: The same for kernels that only need to be loaded, because there is a file with their compiled form: the first one
 #: takes as long, as that imports llvmlite. A call with more elements than these may take as long by itself.
 CACHED_SECONDS, CACHED_ELEMENTS = 0.05, 1 << 15
@@ -81,10 +84,10 @@ class Choice(threading.local):
 
 
 class Spending:
-    """What this process has spent on interpretation, and whether it may interpret at all."""
+    """What this process has spent on interpretation and in numpy, and whether it may interpret at all."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.seconds = self.in_arrays = 0.0
         self.form = os.environ.get(VARIABLE, "") if KEEPS_TYPES else COMPILED
 
 
@@ -125,7 +128,8 @@ class Kernel:
         """Return the seconds for which interpreting is still cheaper than compiling."""
         if self._compiling is None:  # not before: a kernel may call others that are defined after it
             self._compiling = BYTE_SECONDS * code_size(self.function)
-        return self._compiling + (0.0 if "numba" in sys.modules else NUMBA_SECONDS) - self.seconds
+        numba = 0.0 if "numba" in sys.modules else max(NUMBA_SECONDS - spending.in_arrays, 0.0)
+        return self._compiling + numba - self.seconds
 
     def _is_small(self, arguments: tuple[Any, ...]) -> bool:
         if spending.form:
@@ -151,8 +155,12 @@ class Kernel:
         assert self.arrays is not None
         start = time.thread_time()
         result = self.arrays(*arguments)
-        self.seconds += time.thread_time() - start
-        return as_compiled(result) if result is not NotImplemented else self.compiled(*arguments)(*arguments)
+        seconds = time.thread_time() - start
+        self.seconds += seconds
+        spending.in_arrays += seconds
+        if result is not NotImplemented:
+            return as_compiled(result)
+        return (self._interpreted if self._is_small(arguments) else self.compiled(*arguments))(*arguments)
 
     def _interpreted(self, *arguments: Any) -> Any:
         arrays = [array for array in arguments if isinstance(array, np.ndarray) and array.flags.writeable]

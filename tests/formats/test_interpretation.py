@@ -154,14 +154,15 @@ def test_a_call_with_too_many_rounds_is_repeated_compiled(monkeypatch: pytest.Mo
 
 
 @pytest.mark.skipif(not interpretation.KEEPS_TYPES, reason="before numpy 2 every kernel is compiled")
-def test_reading_some_thousand_keys_compiles_nothing(tmp_path: Path) -> None:
-    """The slowest kernel to compile, which merges the states of a key, takes longer than interpreting them."""
-    path = data.write_savepoint(tmp_path / "savepoint", "long", 5000)
+@pytest.mark.parametrize("kind", ["long", "string"])
+def test_reading_a_hundred_thousand_keys_compiles_nothing(tmp_path: Path, kind: str) -> None:
+    """The slowest kernel to compile, which merges the states of a key, takes longer than numpy does."""
+    path = data.write_savepoint(tmp_path / "savepoint", kind, 100_000)
 
     process = start(tmp_path, READ, str(path), data.UID)
     output, errors = process.communicate(timeout=120)
 
-    assert (output, process.returncode) == ("5000 False\n", 0), errors
+    assert (output, process.returncode) == ("100000 False\n", 0), errors
 
 
 def test_a_process_interprets_until_compiling_is_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
