@@ -171,7 +171,7 @@ def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoi
         (lambda sp, _: sp.operator_state("accounts", "total"), "read table 'keyed_state'"),
         (lambda sp, _: sp.states().select(["state"]), "select('key', 'total')"),
         (lambda sp, _: sp.check_migration("2"), "release is not known"),
-        (lambda sp, _: sp.check_migration(2.3), "or '2.3'"),
+        (lambda sp, _: sp.check_migration(2.3), "to 2.3, such as '1.20'"),
         (lambda sp, _: sp.check_migration("2.3", classes=["/jobs/nothing.jar"]), "/jobs/nothing.jar"),
         (lambda sp, new: sp.sources.with_offsets("orders-source", offsets=[("orders", 0, 5)]).write(new), "by split"),
         (lambda sp, new: sp.sources.with_offsets("orders-source", offsets=5).write(new), "rows of Arrow"),
