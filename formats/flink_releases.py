@@ -92,8 +92,12 @@ CLASSES: tuple[tuple[str, Flink | None, Flink | None], ...] = (
 )
 
 
-def parse_release(release: object) -> Flink:
+def parse_release(release: object, option: str | None = "flinkVersion") -> Flink:
     """Return major and minor version of a release that a user named; no format depends on the patch version.
+
+    Args:
+        release: The release, as text.
+        option: The option that names it; None for a field of a file.
 
     Raises:
         OptionError: If it is no text (1.20 is the number 1.2), or no release of the table.
@@ -102,16 +106,18 @@ def parse_release(release: object) -> Flink:
     (1, 20)
 
     """
+    remedy = None if option is None else f"give another release as option '{option}'"
     if not isinstance(release, str):
         raise OptionError(
             "a Flink release must be given as text",
             expected=RELEASE_EXPECTED,
             found=f"{type_name(release)} {release!r}",
+            remedy=remedy,
         )
     match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", release, re.ASCII)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version not in FLINK_VERSIONS:
-        raise OptionError("the Flink release is not known", expected=RELEASE_EXPECTED, found=release)
+        raise OptionError("the Flink release is not known", expected=RELEASE_EXPECTED, found=release, remedy=remedy)
     return version
 
 

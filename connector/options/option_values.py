@@ -126,7 +126,7 @@ def option_text(name: str, value: Any) -> str:
     if isinstance(value, PathLike):
         return str(value)
     if name in RELEASES and not isinstance(value, str):
-        parse_release(value)  # refuses it: 1.20 is the number 1.2
+        parse_release(value, name)  # refuses it: 1.20 is the number 1.2
     if isinstance(value, datetime):
         return value.astimezone().isoformat()  # without a zone it is of this machine's, as in Python and Spark
     if name in JSON_LISTS and isinstance(value, set | frozenset | range):

@@ -27,7 +27,8 @@ NOTATION = {
     "camel": r"'(?P<camel>[a-z]+(?:[A-Z][a-z]*)+)'(?: = '?(?P<camel_value>\w+)'?)?",
     "operator": r"'uid'(?P<operator>,| or) 'uidHash'(?! and)(?: or 'operatorName')?(?:, or 'table'[^;]*)?",
     "listing": r"(?P<listing>the path without options)(?= lists)",
-    "table": r"table '(?P<table>metadata|offsets)'(?= (?:lists|has))",
+    # table 'offsets' lists, and as verbs have it: sources.offsets() lists
+    "table": r"(?:table '|\b(?:sources\.)?)(?P<table>metadata|offsets)(?:'|\(\))(?= (?:lists|has))",
     # with_state(...), Savepoint.load(spark, path).remove_state('total').write(new_path)
     "verb": r"""(?:call )?(?<![\w.'"])(?:(?:Savepoint|sp|inspect|sources|sinks|pyspark_savepoint"""
     r"|(?:load|create|open)\([^()]*\))\.)*"

@@ -36,7 +36,7 @@ class ExtractionRelease:
         >>> str(ExtractionRelease.parse("1.20.5"))
         '1.20'
         """
-        return cls(parse_release(text))
+        return cls(parse_release(text, None))
 
     def __str__(self) -> str:
         return f"{self.version[0]}.{self.version[1]}"

@@ -215,7 +215,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
         raise OptionError(
             "the description of a job needs a list of operators", expected="'operators': [{...}, ...]", found=operators
         )
-    version = None if job.get("flinkVersion") is None else parse_release(job["flinkVersion"])
+    version = None if job.get("flinkVersion") is None else parse_release(job["flinkVersion"], None)
     read = _TypeReader.of(version, job.get("inferredBy"), job.get("classes"))
     described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
     labels: dict[OperatorID, str] = {}
