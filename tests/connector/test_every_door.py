@@ -69,8 +69,11 @@ STATES = {"coupon": pa.array(["a", "b", "c"]), "total": LONGS, "mean": MEAN, "ta
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A savepoint of max parallelism 512 with a state of each kind, of which three have a time to live."""
-    path = tmp_path_factory.mktemp("doors") / "base"
+    return made_base(tmp_path_factory.mktemp("doors") / "base")
+
+
+def made_base(path: Path) -> Path:
+    """Write a savepoint of max parallelism 512 with a state of each kind, of which three have a time to live."""
     rows = pa.table({"key": KEYS, **STATES})
     kinds = {"total": "reducing", "mean": "aggregating"}
     new = pyspark_savepoint.create(max_parallelism=512)
