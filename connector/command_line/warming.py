@@ -96,7 +96,7 @@ def pack_compiled_code(
     cpu: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> int:
-    """Compile all kernels for any processor of this family, and pack them for machines that live as long as a job.
+    """Compile kernels for any processor of this family, and pack them for machines that live as long as a job.
 
     Machines need the same Python, numba, llvmlite and version of this package. Where they find it says the environment
     variable ``PYSPARK_SAVEPOINT_CODE``: the zip file, or the folder to which it was unpacked, such as that of Spark's
@@ -105,7 +105,9 @@ def pack_compiled_code(
 
     Args:
         to: The zip file; an existing one is replaced.
-        path: A snapshot like those that will be read. By default, one of each kind.
+        path: A snapshot like those that will be read: kernels that it needs are packed. By default these are small
+            savepoints of usual types. They have no Kryo, no pickles and no changelog, so give the path of a snapshot
+            that has.
         cpu: The least that the processors can do: ``x86-64``, ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4``, or
             ``generic`` of ARM. By default ``x86-64-v3``, which are those of Intel from 2013 on and of AMD from 2015 on.
         options: Options of the snapshot, as the command line's.

@@ -15,11 +15,7 @@ from pyspark_savepoint.erasure.erasing import SHOWN_BY, Erasing
 from pyspark_savepoint.erasure.files import Searched
 from pyspark_savepoint.erasure.patterns import Hits, described
 from pyspark_savepoint.erasure.sought import salted
-from pyspark_savepoint.erasure.tables import (
-    KEYED_TABLES,
-    Place,
-    batches_of,
-)
+from pyspark_savepoint.erasure.tables import KEYED_TABLES, Place, batches_of
 from pyspark_savepoint.formats.connectors.payloads.kind import (
     ASYNC_STATE,
     COMMITTABLES,
@@ -28,13 +24,9 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
 )
-from pyspark_savepoint.formats.errors import (
-    SavepointError,
-)
+from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.options.release import __version__
-from pyspark_savepoint.plan.connector_changes import (
-    source_of,
-)
+from pyspark_savepoint.plan.connector_changes import source_of
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 
