@@ -843,7 +843,10 @@ class Schema(OfSnapshot, Record):
 class WarmUp(Opens, Record):
     """Compile the loops that read and write state, so that the first query is as fast as later ones."""
 
-    path: str | None = positional("a snapshot like those that you will read (default: small ones of usual types, without Kryo, pickles and changelog)")
+    path: str | None = positional(
+        "a snapshot like those that you will read (default: small ones of usual types, without Kryo, pickles and "
+        "changelog)"
+    )
     file: str | None = option("pack the compiled code in this zip file, for other machines", metavar="FILE")
     cpu: str | None = option(
         "with --file: the least that those machines' processors can do; x86-64, x86-64-v2, x86-64-v3 or "
