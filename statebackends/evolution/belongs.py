@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError
@@ -14,7 +14,11 @@ from pyspark_savepoint.statebackends.evolution.changes import OperatorChange, Ve
 from pyspark_savepoint.statebackends.evolution.connector_parts import is_keyed
 from pyspark_savepoint.statebackends.evolution.plans import Plan
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
-from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription, from_snapshot
+from pyspark_savepoint.statebackends.jobs.restore.job_description import (
+    OperatorDescription,
+    from_snapshot,
+    registered_states,
+)
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -81,12 +85,17 @@ def notes_of_forst(savepoint: Snapshot, changes: Sequence[OperatorChange]) -> It
             return
 
 
-def early_operators(savepoint: Snapshot) -> frozenset[OperatorID]:
-    """Return the operators whose windows emit results early, or late rows, as their states say."""
+def early_operators(savepoint: Snapshot, shapes: Iterable[OperatorShape]) -> frozenset[OperatorID]:
+    """Return the operators whose windows emit results early, or late rows, as their states say.
+
+    Only headers of operators with such windows are read.
+    """
+    windows = {one.operator_id for one in shapes if one.transformation == GROUP_WINDOWS}
     return frozenset(
-        one.ids.generated
-        for one in from_snapshot(savepoint).operators
-        if any(name.startswith(EARLY) for name in one.keyed_states or {})
+        operator.operator_id
+        for operator in savepoint.operators
+        if operator.operator_id in windows
+        and any(name.startswith(EARLY) for name in registered_states(OpenOperator(savepoint, operator)).keyed)
     )
 
 
@@ -94,11 +103,11 @@ def with_early_results(
     changes: Sequence[OperatorChange], savepoint: Snapshot
 ) -> tuple[list[OperatorChange], tuple[str, ...]]:
     """Return changes, refused where windows have emitted early results and change, and sentences about these."""
-    early = early_operators(savepoint)
+    early = early_operators(savepoint, (change.old for change in changes if change.old is not None))
     found, notes = [], []
     for change in changes:
         old = change.old
-        if old is not None and old.transformation == GROUP_WINDOWS and old.operator_id in early:
+        if old is not None and old.operator_id in early:
             if change.verdict is Verdict.AS_IS:
                 notes.append(EMITS.format(uid=old.uid))
             elif change.new is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.belongs import EMITS, GROUP_WINDOWS, early_operators
+from pyspark_savepoint.statebackends.evolution.belongs import EMITS, early_operators
 from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
 from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
@@ -47,13 +47,9 @@ def described_plan(plan: Mapping[str, Any], savepoint: Snapshot) -> tuple[dict[s
     with_state = {one.operator_id for one in savepoint.operators if has_state(one)}
     assumed = [one for one in operators if not _is_always_there(one) and one.operator_id in with_state]
     operators = [one for one in operators if _is_always_there(one)]
-    early = early_operators(savepoint)
+    early = early_operators(savepoint, operators)
     notes: tuple[str, ...] = (COMMITTERS.format(", ".join(one.uid for one in assumed)),) if assumed else ()
-    notes += tuple(
-        EMITS.format(uid=one.uid)
-        for one in operators
-        if one.transformation == GROUP_WINDOWS and one.operator_id in early
-    )
+    notes += tuple(EMITS.format(uid=one.uid) for one in operators if one.operator_id in early)
     return {"operators": [_described(one, read) for one in (*operators, *assumed)]}, notes
 
 

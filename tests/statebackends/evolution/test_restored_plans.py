@@ -49,3 +49,10 @@ def test_without_the_old_plan_only_types_are_told() -> None:
     assert TYPES_ONLY in check.notes
     with pytest.raises(OptionError, match="old_plan"):
         check_snapshot(savepoint, {"operators": []}, old_plan=folder / "old.json")
+
+
+def test_windows_with_early_results_are_noted() -> None:
+    folder = changes() / "2.3.0" / "early-results"
+    job = json.loads((folder / "new.json").read_text("utf-8"))
+    check = check_snapshot(Snapshot.open(str(folder / "before")), job)
+    assert any(note.startswith("the windows of 5_group-window-aggregate emit early") for note in check.notes)
