@@ -232,13 +232,14 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
 
 def _classes(names: Any) -> frozenset[str]:
     """Return class names; raise OptionError for a text, which would be taken for a list of letters."""
-    if isinstance(names, str) or not isinstance(names, Iterable | None):
+    listed = [] if names is None else list(names) if isinstance(names, Iterable) else [names]
+    if isinstance(names, str) or not all(isinstance(name, str) for name in listed):
         raise OptionError(
             "'javaClasses' must be a list of names of Java classes",
             expected="['com.shop.Order', ...]",
             found=repr(names),
         )
-    return frozenset(map(str, names or ()))
+    return frozenset(listed)
 
 
 def _operator(
@@ -254,7 +255,7 @@ def _operator(
     _check_fields(description, OPERATOR_FIELDS, f"operator {label!r}")
     for name in ("uid", "uidHash", "generatedId", "name"):
         if not isinstance(description.get(name), str | None):
-            raise OptionError(f"{name!r} must be a string", operator=label, found=repr(description[name]))
+            raise OptionError(f'field "{name}" must be a text', operator=label, found=repr(description[name]))
     return OperatorDescription(
         label=repr(label),
         uid=description.get("uid"),
@@ -309,7 +310,7 @@ def _types(types: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
             states = types[name]
             if not isinstance(states, Mapping):
                 raise OptionError(
-                    f"{name!r} has states by name",
+                    f'field "{name}" has states by name',
                     operator=label,
                     expected='an object, such as {"total": "LONG"}',
                     found=type(states).__name__,
@@ -483,14 +484,19 @@ def _check_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) ->
         if name not in names:
             new = FORMER.get(str(name))
             remedy = f"it is {new!r} now" if new in names else did_you_mean(str(name), names)
-            raise OptionError(f"{what} has no field {name!r}", remedy=remedy)
+            raise OptionError(f"{what} has no field {name!r}", remedy=_as_json(remedy))
+
+
+def _as_json(text: str) -> str:
+    """Return a text whose names are quoted as JSON does: fields of a file are not options of a door."""
+    return text.replace("'", '"')
 
 
 def _number(value: Any, name: str, label: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 1 << 15:
-        raise OptionError(f"{name!r} is a number from 1 to 32768", operator=label, found=value)
+        raise OptionError(f'field "{name}" is a number from 1 to 32768', operator=label, found=value)
     return value
 
 

@@ -326,15 +326,17 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
 
 @pytest.mark.parametrize("field", ["uid", "uidHash", "generatedId", "name"])
 def test_names_are_texts(field: str) -> None:
-    with pytest.raises(OptionError, match=f"'{field}' must be a string"):
+    with pytest.raises(OptionError, match=f'field "{field}" must be a text'):
         describe_job({"operators": [{"uid": "a", field: 5}]})
 
 
 def test_former_and_mistaken_names_of_class_files() -> None:
-    with pytest.raises(OptionError, match="it is 'classes' now"):
+    with pytest.raises(OptionError, match='it is "classes" now'):
         describe_job({"operators": [], "typesFrom": "/jobs/shop.jar"})
     with pytest.raises(OptionError, match="'javaClasses' of a description"):
         describe_job({"operators": [], "classes": ["com.shop.Order"]})
+    with pytest.raises(OptionError, match="must be a list of names of Java classes"):
+        describe_job({"operators": [], "javaClasses": ["com.shop.Order", 5]})
     with pytest.raises(OptionError, match="not known"):
         describe_job({"operators": [], "inferredBy": "3.0"})
 
