@@ -56,13 +56,16 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
             staging.near.remove()
 
 
-def abort(plan: WritePlan) -> None:
-    """Remove all files of a failed write, including those of tasks that Spark has not stopped yet."""
+def abort(plan: WritePlan, unfinished: int = 0) -> None:
+    """Remove all files of a failed write, including those of tasks that Spark has not stopped yet.
+
+    Of the tasks that have not finished, at least one failed, and has ended. Others may still write, and are waited for.
+    """
     if plan.staging.near is not None:
         plan.staging.near.remove()
     roll_back(plan.staging, plan.existed)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
-    end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
+    end = time.monotonic() + (STRAGGLING if unfinished > 1 and filesystem.renames else 0)
     while time.monotonic() < end:
         time.sleep(0.1)
         if filesystem.info(folder) is not None:

@@ -78,7 +78,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
         """Remove all files of this write, including those of failed tasks."""
         from pyspark_savepoint.statebackends.writing.committer import abort
 
-        abort(self.plan)
+        abort(self.plan, unfinished=sum(message is None for message in messages))
 
 
 @dataclass

@@ -6,6 +6,7 @@ import pickle
 import random
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -607,9 +608,18 @@ def test_what_stragglers_make_after_an_abort_goes_too(tmp_path: Path) -> None:
 
     straggler = threading.Timer(0.5, late)
     straggler.start()
-    abort(plan)
+    abort(plan, unfinished=2)
     straggler.join()
     assert not (tmp_path / "sp").exists()
+
+
+@pytest.mark.parametrize("unfinished", [0, 1])
+def test_no_one_waits_for_tasks_that_have_ended(tmp_path: Path, unfinished: int) -> None:
+    """An error in a write is shown at once where no other task runs: without Spark, and of one task."""
+    plan = planned(tmp_path / "sp", accounts([1]).schema)
+    begin = time.monotonic()
+    abort(plan, unfinished)
+    assert time.monotonic() - begin < 1
 
 
 def test_an_aborted_write_leaves_what_was_there(tmp_path: Path) -> None:
