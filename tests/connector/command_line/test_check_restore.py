@@ -114,12 +114,10 @@ def test_what_describes_no_job(run: Run, shop: Path, tmp_path: Path, text: str) 
 
 
 @pytest.mark.parametrize(("field", "nearest"), [("uidd", "uid"), ("maxparalelism", "maxParallelism")])
-def test_fields_of_the_file_stay_as_they_are_written(
-    run: Run, shop: Path, job: Any, field: str, nearest: str
-) -> None:
+def test_fields_of_the_file_stay_as_they_are_written(run: Run, shop: Path, job: Any, field: str, nearest: str) -> None:
     """They are no arguments of the command, which it would spell UID."""
     done = run("check-restore", shop, job(**{field: "a"}))
-    assert (done.code, f'to do: did you mean "{nearest}"?' in done.err) == (2, True), done.err
+    assert (done.code, f'to do: did you mean "{nearest}"' in done.err) == (2, True), done.err
 
 
 def test_the_file_of_schema_is_a_description(run: Run, shop: Path, tmp_path: Path) -> None:

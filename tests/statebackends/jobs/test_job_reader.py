@@ -128,7 +128,7 @@ def test_another_snapshot() -> None:
         ({"operators": [{"uid": "a", "maxParallelism": True}]}, 'field "maxParallelism" is a number'),
         ({"operators": [], "flinkVersion": "two"}, "the Flink release is not known"),
         ({"operators": [], "stateBackend": "rocks"}, "unknown state backend(.|\n)*did you mean 'rocksdb'"),
-        ({"operators": [{"uid": "a", "states": ["n"]}]}, 'field "states" has states by name'),
+        ({"operators": [{"uid": "a", "states": ["n"]}]}, "'states' has states by name"),
         (
             {"operators": [{"uid": "a", "states": {"n": {"kind": "UNION", "type": "LONG"}}}]},
             "unknown kind of state: UNION",
