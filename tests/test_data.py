@@ -52,6 +52,7 @@ def test_equal_files_make_equal_archives(tmp_path: Path, monkeypatch: pytest.Mon
         data.pack("set", tmp_path / "two" / "taskowned")
 
 
+@pytest.mark.thorough  # data sets are unpacked by many processes
 def test_processes_that_unpack_at_once_share_one_folder(tmp_path: Path) -> None:
     processes = [unpacking(tmp_path) for _ in range(3)]
     (folder,) = {process.communicate()[0].strip() for process in processes}

@@ -93,6 +93,7 @@ def bucket(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.thorough  # each page in full, most with Spark
 def test_the_code_of_a_page_runs(
     page: str, places: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def call(cache: Path) -> tuple[str, str]:
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.thorough  # kernels are compiled again
 def test_code_of_another_user_is_not_run(tmp_path: Path) -> None:
     """In a cache of this user alone the file is loaded, and what it says is run: that shows what the others do not."""
     cache = tmp_path / "shared" / "cache"
@@ -62,6 +63,7 @@ def test_code_of_another_user_is_not_run(tmp_path: Path) -> None:
     assert call(cache)[0] == "[86, 127] 0"
 
 
+@pytest.mark.thorough  # kernels are compiled again
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path) -> None:
     assert call(tmp_path)[0] == "[86, 127] 0"
     (file,) = tmp_path.glob("keys.key_groups-*.code")

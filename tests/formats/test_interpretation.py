@@ -60,6 +60,7 @@ def test_a_small_savepoint_is_read_without_compiling(tmp_path: Path) -> None:
     assert not any(tmp_path.rglob("*.code"))
 
 
+@pytest.mark.thorough  # kernels are compiled again
 def test_compiling_says_so_once_and_not_beside_json(tmp_path: Path) -> None:
     cold, json, warm = (
         start(tmp_path / cache, COMMAND, "sizes", str(SHOP), *options, form="compiled").communicate(timeout=300)[1]

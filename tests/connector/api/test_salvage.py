@@ -156,6 +156,7 @@ def test_nothing_is_lost(whole: Path) -> None:
             opened(whole / case).salvage()
 
 
+@pytest.mark.thorough  # a process for each case
 def test_files_outside_of_the_snapshot_are_not_lost(tmp_path: Path) -> None:
     source = data_sets() / "real" / "old-110-incr"
     folder = Path(shutil.copytree(source, tmp_path / "moved"))

@@ -64,6 +64,7 @@ def unpack(code: Path, folder: Path) -> None:
 USED = ("True 0 1 False", "")
 
 
+@pytest.mark.thorough  # kernels are packed
 def test_packed_code_is_used_from_the_file_and_from_a_folder(code: Path, tmp_path: Path) -> None:
     assert read(tmp_path, code) == USED
     unpack(code, tmp_path / "unpacked")
@@ -74,7 +75,7 @@ def test_packed_code_is_used_from_the_file_and_from_a_folder(code: Path, tmp_pat
     assert read(tmp_path, tmp_path / "link") == USED
 
 
-@pytest.mark.thorough("compiles what is not used")
+@pytest.mark.slow  # kernels are packed several times
 def test_code_that_others_may_have_written_is_not_used(code: Path, tmp_path: Path) -> None:
     unpack(code, tmp_path / "unpacked")
     folder = tmp_path / "unpacked"
@@ -171,6 +172,7 @@ print(rows[0][0], executors, Path(pyspark_savepoint.__file__))
 """
 
 
+@pytest.mark.slow  # a cluster starts, and a package is installed
 def test_executors_of_a_cluster_use_it_from_archives_with_a_package_installed_elsewhere(
     code: Path, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def printed(width: int | None, columns: list[str], rows: list[dict[str, Any]], *
 # -- terminals ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough  # a process for each command
 def test_numbers_and_types_are_there_at_80_columns(shop: Path) -> None:
     sizes = on_terminal(80, "sizes", str(shop), NO_COLOR="1")
     assert sizes[0].split()[-3:] == ["entries", "bytes", "largest"]

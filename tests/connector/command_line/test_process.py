@@ -112,6 +112,7 @@ def test_a_java_that_ends_at_once_is_no_bug(shop: Path, tmp_path: Path) -> None:
     assert "bug" not in done.stderr
 
 
+@pytest.mark.thorough  # sessions of Spark in processes of their own
 def test_notes_of_java_are_left_out(shop: Path) -> None:
     command = [*COMMAND, "ls", str(shop), "--sql", "SELECT 41 + 1 AS answer", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

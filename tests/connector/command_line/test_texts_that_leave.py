@@ -152,8 +152,8 @@ def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert "x\\x1b" in shown
 
 
-@pytest.mark.thorough("the texts of commands")
 @pytest.mark.spark
+@pytest.mark.slow  # streams in processes of their own
 def test_streams_of_spark(spark: SparkSession, evil: str, tmp_path: Path) -> None:
     """Errors where a stream is planned, and what the progress of its query says."""
     data = (Path(evil) / "_metadata").read_bytes()

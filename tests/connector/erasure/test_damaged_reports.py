@@ -28,6 +28,7 @@ def written(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return folder / "new", report
 
 
+@pytest.mark.thorough  # each part of a report is changed
 def test_every_part_has_its_kind(written: tuple[Path, ErasureReport]) -> None:
     content = json.loads(written[1].to_json())
     refused = 0
@@ -46,6 +47,7 @@ def test_every_part_has_its_kind(written: tuple[Path, ErasureReport]) -> None:
         ErasureReport.read('{"form": 1, ' + written[1].to_json()[1:])
 
 
+@pytest.mark.thorough  # each part of a report is changed
 def test_a_proof_finds_what_was_changed(written: tuple[Path, ErasureReport]) -> None:
     folder, report = written
     new, content = pyspark_savepoint.open(folder), json.loads(report.to_json())

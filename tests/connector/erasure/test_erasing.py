@@ -682,8 +682,8 @@ def test_other_snapshots_that_are_damaged_or_of_another_job_are_named(
         pyspark_savepoint.open(job / "one").erase([person], where={"gone": "key = 1"}, dry_run=True)
 
 
-@pytest.mark.thorough("conditions on columns of Spark, by tasks")
 @pytest.mark.spark
+@pytest.mark.slow  # every kind of snapshot is erased twice
 def test_spark_erases_the_same(spark: SparkSession, shop: Path, tmp_path: Path, person: int) -> None:
     where = {ORDERS: f"value.accountId = {person}", "accounts.spent_by_currency": "map_key = 'EUR'"}
     keys = spark.createDataFrame([(person,)], "id long")

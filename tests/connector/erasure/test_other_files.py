@@ -35,6 +35,7 @@ def proof(copied: Erased, **arguments: Any) -> list[dict[str, Any]]:
     return opened_job(copied[0]).verify_erasure(copied[1], keys(), where=WHERE, **arguments)
 
 
+@pytest.mark.thorough  # whole snapshots are searched
 def test_all_other_files_are_searched(copied: Erased, job: Path) -> None:
     folder = copied[0]
     (folder / "000042.sst").write_bytes(table_with_person(job))

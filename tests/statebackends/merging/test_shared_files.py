@@ -177,7 +177,7 @@ OF_PYFLINK = (
 )
 
 
-@pytest.mark.thorough("changes of any history, and of one real one")
+@pytest.mark.slow  # all checkpoints of a job
 def test_states_of_pyflink(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     savepoint = Path(find_snapshots(str(corpus / "real" / "pyf-120"))[0].path)
     job = ContinuedJob(tmp_path / "job", native_of(savepoint, tmp_path / "native"))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_savepoint.api.spark.savepoint import Savepoint
@@ -38,6 +39,7 @@ def nothing(sp, small):
 
 RUN = """
 import json, sys
+import pytest
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 from pyspark_savepoint import Savepoint
@@ -46,6 +48,7 @@ print(json.dumps({name: [table.columns, len(table.collect())] for name, table in
 """
 
 
+@pytest.mark.thorough  # a server of Connect starts
 def test_verbs_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     small = Savepoint.load(spark, SHOP)
     for operator in small.metadata().collect():

@@ -23,6 +23,7 @@ def totals(savepoint: Savepoint) -> dict[object, int]:
     return {row.key: row.total for row in savepoint.keyed_state("accounts", state="total").collect()}
 
 
+@pytest.mark.thorough  # many queries
 def test_expressions(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
     base = Savepoint.load(spark, str(shop))
     before = totals(base)
@@ -51,6 +52,7 @@ def test_pairs_of_a_data_frame(spark: SparkSession, shop: Path, tmp_path: Path) 
     assert not (tmp_path / "twice").exists()
 
 
+@pytest.mark.thorough  # many queries
 def test_keys_that_rows_have(spark: SparkSession, tmp_path: Path) -> None:
     """The sides of a join in SQL, by another column of their rows."""
     base = Savepoint.load(spark, str(unpacked() / "sql" / "join-inner-2.3"))

@@ -529,6 +529,7 @@ def test_a_savepoint_from_tables_of_every_kind(spark: SparkSession, tmp_path: Pa
     assert not [name for name in os.listdir(tmp_path / "new") if name.startswith(".")]
 
 
+@pytest.mark.thorough  # a failing query for each
 def test_what_fails_in_a_task_leaves_nothing(base: Savepoint, accounts: DataFrame, tmp_path: Path) -> None:
     twice = accounts.selectExpr("key", "total").union(accounts.selectExpr("key", "total"))
     with pytest.raises(PySparkException, match="more than one entry"):

@@ -24,7 +24,7 @@ def rows(path: Path | str) -> dict[str, Any]:
     return {row["key"]: row for row in table.to_arrow().to_pylist()}
 
 
-@pytest.mark.thorough("window state is replaced")
+@pytest.mark.slow  # many queries
 def test_contents_go_under_their_state_windows(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
     path = str(corpus / "real" / "ops-120" / "sp" / "savepoint-aa7dbf-00f6b2bc5fbb")
     savepoint = Savepoint.load(spark, path)
@@ -51,6 +51,7 @@ def test_contents_go_under_their_state_windows(spark: SparkSession, corpus: Path
         ).save(str(tmp_path / "given"))
 
 
+@pytest.mark.thorough  # many queries
 def test_a_new_operator_has_the_state_that_names_its_sessions(
     spark: SparkSession, corpus: Path, tmp_path: Path
 ) -> None:

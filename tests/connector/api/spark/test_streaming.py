@@ -218,7 +218,7 @@ def test_an_aggregation(spark: SparkSession, checkpoints: Callable[..., Path], t
         query.offsets()
 
 
-@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
+@pytest.mark.slow  # streams of seven kinds
 def test_windows_become_those_of_a_window_operator(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -350,7 +350,7 @@ def test_state_of_groups(spark: SparkSession, checkpoints: Callable[..., Path]) 
         query.timers()
 
 
-@pytest.mark.thorough("an aggregation, initial state, offsets of a savepoint")
+@pytest.mark.slow  # streams of many kinds
 def test_variables_of_transform_with_state(
     spark: SparkSession, checkpoints: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -571,6 +571,7 @@ def test_initial_state_of_an_operator(spark: SparkSession) -> None:
         initial_state(sp, "currency-converter")
 
 
+@pytest.mark.thorough  # many queries
 def test_options_of_initial_state(spark: SparkSession) -> None:
     """Each applies to the tables that have it."""
     sp = Savepoint.load(spark, SHOP)

@@ -202,7 +202,7 @@ def test_operator_state_and_timers_have_such_texts(rescaled: Path) -> None:
     assert sum(key.endswith(f"{ESCAPE}d83d") for key in keys) == 9
 
 
-@pytest.mark.thorough("values of all subclasses, and class files")
+@pytest.mark.slow  # many queries
 def test_edits_keep_such_texts_and_all_subclasses(spark: SparkSession, rescaled: Path, tmp_path: Path) -> None:
     sp = Savepoint.load(spark, rescaled)
     states = sp.keyed_state("counts-by-name").select("key", "texts")

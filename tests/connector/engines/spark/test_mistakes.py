@@ -87,6 +87,7 @@ def test_a_mistake(spark: SparkSession, shop: Path, tmp_path: Path, mistake: Cal
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.thorough  # a failing query for each
 def test_values_that_only_tasks_see_are_named_with_what_to_do(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
     tried = Tried(spark, shop, tmp_path)
     for columns, options, told in (

@@ -723,6 +723,7 @@ def stream(spark: SparkSession, folder: Path, **options: Any) -> DataFrame:
     return spark.readStream.format("savepoint").options(**given).load(str(folder))
 
 
+@pytest.mark.thorough  # streams in processes of their own
 def test_spark_streams_into_a_file_sink(spark: SparkSession, job: Played, tmp_path: Path) -> None:
     sink, log = tmp_path / "sink", tmp_path / "log"
 

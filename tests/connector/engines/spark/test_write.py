@@ -250,6 +250,7 @@ def test_saving_without_a_mode_fails_in_spark_itself(spark: SparkSession, tmp_pa
     assert left(tmp_path) == []
 
 
+@pytest.mark.thorough  # many queries
 def test_tables_of_sparks_catalog_are_answered_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     """Spark passes no options of them on; a path that saveAsTable has is written, and then read by its path."""
     path = tmp_path / "sp"

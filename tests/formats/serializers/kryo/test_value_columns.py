@@ -72,6 +72,7 @@ def recorded(corpus: Path, *jobs: JobClasses | None) -> Iterator[tuple[TypeSeria
                     yield serializer, values, version
 
 
+@pytest.mark.thorough  # all kernels of Kryo are compiled
 def test_what_flink_wrote(corpus: Path) -> None:
     job = JobClasses((str(corpus / "migration" / "classes"),))
     columns = 0

@@ -357,6 +357,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_
 @settings(max_examples=400, deadline=None)
 @given(st.integers(0, 2), CHANGES, st.sampled_from(["raw", "truncate", "micros"]))
 @example(0, [(123, 127)], "raw")
+@pytest.mark.thorough  # many mutations
 def test_mutations_never_escape(index: int, changes: list[tuple[int, int]], mode: str) -> None:
     """A row with a few bytes changed is a sound column or an error of ours, and what is sound can be written."""
     exhibit = sql_zoo.exhibits()["all"]
