@@ -13,6 +13,7 @@ from pyspark_savepoint.insight.page import Section, code, count_of, named, table
 from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.insight.surveys import Examined, Surveys, label_of
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
+from pyspark_savepoint.statebackends.evolution.report import content_of
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
@@ -119,12 +120,15 @@ def evolution_section(to: Section, evolved: EvolutionReport) -> None:
         for row in evolved.rows()
     ]  # fmt: skip
     named = [
-        (row["verdict"], row["field"], row["reason"], row["new_uid"] or row["old_uid"], row["state"] or "key")
+        (
+            row["verdict"], row["field"], content_of(row["state"] or "") or "the key" * (row["state"] is None),
+            row["reason"], row["new_uid"] or row["old_uid"], row["state"],
+        )
         for row in evolved.evolution.to_rows()
         if row["field"] is not None
-    ]
+    ]  # fmt: skip
     if named:
-        columns = "what becomes of it | column or aggregate | how | operator | state"
+        columns = "what becomes of it | column or aggregate | part of | how | operator | state"
         to.tables.append(table("Columns and aggregates of the new query", columns, named, choices=0))
     columns = "done | operator | state | entries before# | entries after# | how | description | uid before"
     to.tables.append(table("States under the new query", columns, rows, choices=0))

@@ -296,7 +296,11 @@ def _derived(old: Aggregation, new: Aggregation, buffer: Buffer) -> tuple[Expres
         return OldField(state, *alike["COUNT", ""]), "from COUNT of the same values"
     if call.function == "AVG" and buffer.part == "sum" and ("SUM", "") in alike and ("COUNT", "") in alike:
         return Call("zero_if_null", (OldField(state, *alike["SUM", ""]),)), "from SUM of the same values"
-    return _of_distinct(old, new, call, buffer) or _of_buffered_rows(old, new, call, buffer)
+    return (
+        _of_distinct(old, new, call, buffer)
+        or _of_buffered_rows(old, new, call, buffer)
+        or _of_kept_values(old, new, call, buffer)
+    )
 
 
 def _of_distinct(
@@ -308,13 +312,31 @@ def _of_distinct(
         return None
     wanted = new.rows[call.arguments[0]].digest
     functions = {"COUNT": "count_of_values", "SUM": "sum_of_values", "MIN": "min_of_values", "MAX": "max_of_values"}
-    if call.function not in functions or buffer.part:
+    if call.function == "AVG":
+        functions["AVG"] = "sum_of_values" if buffer.part == "sum" else "count_of_values"
+    elif call.function not in functions or buffer.part:
         return None
     for number, (arguments, users) in enumerate(old.accumulator.distinct):
         unfiltered = all(old.calls[user].filter < 0 for user in users)
         if [old.rows[index].digest for index in arguments] == [wanted] and unfiltered:
             source = Call(functions[call.function], (OldState(f"distinctAcc_{number}"),))
+            source = Call("zero_if_null", (source,)) if buffer.part == "sum" else source
             return source, "from the set of DISTINCT values of this column"
+    return None
+
+
+def _of_kept_values(
+    old: Aggregation, new: Aggregation, call: AggregateCall, buffer: Buffer
+) -> tuple[Expression, str] | None:
+    """Return MAX of the values that MIN keeps, as rows are also taken out, or MIN of those of MAX."""
+    if buffer.part != "extreme":
+        return None
+    for number, one in enumerate(old.calls):
+        state = f"agg{number}$map"
+        kept = one.function in ("MIN", "MAX") and old.shape.state(state) is not None
+        if kept and old.arguments(one) == new.arguments(call):
+            source = Call(f"{call.function.lower()}_structure_of_rows", (OldState(state), 0))
+            return source, f"from the values that {one.function} keeps"
     return None
 
 

@@ -197,7 +197,21 @@ GROWING = Query(
     "FROM orders GROUP BY item)) WHERE rn <= 2",
 )
 
+
+def of_sums(calls: str, columns: str = "shop STRING, a INT") -> Query:
+    """A query with aggregates of the sums of each shop's items: they change, and are also taken out."""
+    sums = "SELECT shop, item, SUM(price - 9) AS n FROM orders GROUP BY shop, item"
+    return Query(columns, f"SELECT shop, {calls} AS a FROM ({sums}) GROUP BY shop")
+
+
 CASES: Mapping[str, Case] = {
+    "maximum-beside-minimum": Case(
+        of_sums("MIN(n)"), of_sums("MIN(n) AS b, MAX(n)", "shop STRING, b INT, a INT"), orders()
+    ),
+    "maximum-for-minimum": Case(of_sums("MIN(n)"), of_sums("MAX(n)"), orders()),
+    "distinct-average-of-sum": Case(
+        of_shop("SUM(DISTINCT amount) AS a", "a INT"), of_shop("AVG(DISTINCT amount) AS a", "a INT"), orders()
+    ),
     "filter-in-front": Case(
         BOTH,
         Query(BOTH.columns, BOTH.text.replace("FROM orders", "FROM orders WHERE id >= 0")),

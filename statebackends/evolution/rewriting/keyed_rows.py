@@ -320,6 +320,8 @@ def _user_rows(change: StateChange, keys: KeyRows) -> StateRows:
 def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
     """Return the values of a field of a state's rows, each once for a key, with the number of its rows."""
     rows = keys.states[state.state]
+    if NUMBER in rows.parts:
+        return rows  # the values of another call, with their numbers
     there = np.flatnonzero(np.asarray(rows.fields[place].is_valid()))
     rows = rows.take(there)
     weights = np.asarray(rows.parts[COUNT], np.int64) if COUNT in rows.parts else np.ones(len(rows), np.int64)

@@ -332,12 +332,16 @@ def _structure(call: Called, *, largest: bool) -> pa.Array:
     """Return the accumulator of MIN or MAX with retraction: the extreme, the number of values, and a view."""
     kind = raw_type(call.kind)
     rows, count = call.rows, call.values.keys.count
-    there = np.asarray(call.column.is_valid())
-    numbers = group_numbers([call.column], len(rows), rows.owner)
+    if NUMBER in rows.parts:  # a value that was taken out before it came is there less than no times
+        rows = rows.take(np.flatnonzero(np.asarray(rows.parts[NUMBER], np.int64) > 0))
+    column = rows.fields[call.arguments[1]]
+    there = np.asarray(column.is_valid())
+    numbers = group_numbers([column], len(rows), rows.owner)
     firsts = np.unique(np.where(there, numbers, -1), return_index=True)[1]
     firsts = firsts[there[firsts]]
     sizes = aggregates.summed(np.ones(len(firsts), np.int64), rows.owner[firsts], count)
-    parts = [call.extreme(largest=largest), call.of_key(pa.array(sizes)), pa.nulls(len(call.values.rows), kind[2].type)]
+    extreme = aggregates.extreme(column, rows.owner, count, largest=largest)
+    parts = [call.of_key(extreme), call.of_key(pa.array(sizes)), pa.nulls(len(call.values.rows), kind[2].type)]
     columns = [pa.concat_arrays([part.cast(one.type)]) for part, one in zip(parts, kind, strict=True)]
     return struct_array(kind, columns, len(call.values.rows))
 
