@@ -162,14 +162,18 @@ def _field(
     if buffer.part == "view":
         return FieldSource(column.name, column.kind, Verdict.AS_IS, Constant(None), Merge.SAME)
     found = next((known[key] for key in new.keys_of(buffer) if key in known), None)
-    named = options.column_of(new.node.id, _label(new, buffer))
-    if found is None and named is not None:
-        found = _place_of(old, named, buffer)
+    names = (_label(new, buffer), column.name)
+    named = options.column_of(new.node.id, *names)
+    told = _place_of(old, named, buffer) if named is not None else None
+    if told is not None and (
+        found is None or set(old.keys_of(old.accumulator.buffers[told])) & set(new.keys_of(buffer))
+    ):
+        found = told
+        options.follow(new.node.id, *names)
     if found is not None:
         before = old.accumulator.buffers[found].column
         source = (OldField(old.state.name, found, before.name), before.kind)
-        label = _label(new, buffer)
-        cast = options.cast_of(new.node.id, label)
+        cast = options.cast_of(new.node.id, *names)
         call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
         ordered = (
             call is not None
@@ -443,7 +447,7 @@ def _bits(
         buffers = [one for one in new.accumulator.buffers if one.call == call]
         return all(
             _derived(old, new, one) is not None
-            or options.column_of(new.node.id, _label(new, one)) is not None
+            or options.column_of(new.node.id, _label(new, one), one.column.name) is not None
             or options.backfill_of(new.node.id, _label(new, one)) is not None
             for one in buffers
         )

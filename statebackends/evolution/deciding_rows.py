@@ -71,7 +71,10 @@ def row_change(
     fields, derived = [], False
     for place, (term, column) in enumerate(zip(new.terms, new.shape.columns, strict=False)):
         cast = options.cast_of(node, column.name)
-        found = available.of(term) or _user_column(options, node, column.name, old)
+        found, told = available.of(term), _user_column(options, node, column.name, old)
+        if told is not None and found in (None, told):
+            found = told
+            options.follow(node, column.name)
         derived |= found is None and emitted is not None and emitted.rows.of(term) is not None
         if found is not None:
             here = place if isinstance(found[0], OldField) else None

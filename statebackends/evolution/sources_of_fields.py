@@ -44,19 +44,29 @@ class Options:
     sources: Mapping[str, str] = field(default_factory=dict)
     #: The names that decisions have looked up: what the user gives must be one of them.
     asked: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
+    #: Names of ``columns`` that decisions have followed: what the user gives must be one of them, too.
+    followed: set[str] = field(default_factory=set, init=False, compare=False, repr=False)
 
     def backfill_of(self, node: int, name: str) -> str | None:
         """Return the name under which values are given; None if they are not."""
         return next((one for one in self._names(node, name) if one in self.backfill), None)
 
-    def column_of(self, node: int, name: str) -> str | None:
-        """Return OLD's name of a column, as the user gives it; None if it is not given."""
-        given = next((self.columns[one] for one in self._names(node, name) if one in self.columns), None)
+    def column_of(self, node: int, *names: str) -> str | None:
+        """Return OLD's name of a column that has these names, as the user gives it; None if it is not given."""
+        given = self._given(self.columns, node, names)
         return given.rpartition(".")[2] if given is not None else None
 
-    def cast_of(self, node: int, name: str) -> str | None:
-        """Return the type that the user gives a column; None if none is given."""
-        return next((self.casts[one] for one in self._names(node, name) if one in self.casts), None)
+    def follow(self, node: int, *names: str) -> None:
+        """Keep that a column with these names gets the values of the one that the user names."""
+        self.followed.update(one for name in names for one in self._names(node, name))
+
+    def cast_of(self, node: int, *names: str) -> str | None:
+        """Return the type that the user gives a column that has these names; None if none is given."""
+        return self._given(self.casts, node, names)
+
+    def _given(self, of: Mapping[str, str], node: int, names: Iterable[str]) -> str | None:
+        known = [one for name in names for one in self._names(node, name)]
+        return next((of[one] for one in known if one in of), None)
 
     def refuse_unknown(self, fields: Iterable[tuple[int, str]]) -> None:
         """Raise OptionError for a name of ``casts``, ``columns`` or ``fields`` that is not a field of NEW."""
@@ -71,6 +81,14 @@ class Options:
                         found=repr(name),
                         remedy=did_you_mean(name, sorted(self.asked)),
                     )
+        for name, old in self.columns.items():
+            if name not in self.followed:
+                raise OptionError(
+                    f"argument 'columns' names what the old query does not have for {name!r}, or what is not needed",
+                    expected="a field of the same state of the old query, of a field that is not found without it",
+                    found=repr(old),
+                    remedy="check_evolution(old_plan, new_plan) without it shows from where each field comes",
+                )
 
     def _names(self, node: int, name: str) -> tuple[str, str]:
         names = f"{node}.{name}", name

@@ -272,7 +272,7 @@ def _types(kinds: Kinds) -> None:
          "CAST(MAX(CAST(ts AS TIMESTAMP(6))) AS TIMESTAMP(3))")  # fmt: skip
     renamed = (ORDERS.replace("price INT", "cost INT"),)
     _add(kinds, "types/renamed", "kept", "shop a p n", text, "MIN(price)", "MIN(cost)", tables=renamed,
-         given={"columns": {"6.MIN(cost)": "6.MIN(price)"}})  # fmt: skip
+         given={"columns": {"MIN(cost)": "MIN(price)"}})  # fmt: skip
     best = BEST.format("shop, id, amount", "shop", "amount DESC, id", "orders", "rn <= 2")
     _add(kinds, "types/rank-wider", "kept", "shop id amount", best, tables=big, to="shop id big")
     lasts = BEST.format("item, id, amount", "item", "pt DESC", "orders", "rn = 1")

@@ -306,6 +306,16 @@ def test_a_name_that_the_new_query_does_not_have_is_an_error(argument: str) -> N
     assert "did you mean" in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["total", "SUM(v)", "6.SUM(v)"])
+def test_a_column_gets_the_values_of_the_one_that_the_user_names(name: str) -> None:
+    """By the name in the output, and by the one that the report shows; one that OLD does not have is an error."""
+    found = evolution("2.3.0/agg-add-sum", fill="initial", columns={name: "n"})
+    (state,) = (one for change in found.operators for one in change.states if one.new_name == "accState")
+    assert (state.fields[1].name, state.fields[1].verdict) == ("SUM(v)", Verdict.TRANSFORMED)
+    with pytest.raises(OptionError, match="names what the old query does not have"):
+        evolution("2.3.0/agg-add-sum", fill="initial", columns={name: "nosuch"})
+
+
 def of_flink_1_17(plan: Path) -> dict[str, Any]:
     """A plan as 1.17 writes it: no time to live, and numbers of expressions as texts."""
 
