@@ -106,6 +106,25 @@ def test_an_operator_that_moved_is_recognised_by_its_states(shop: Snapshot) -> N
     assert row.remedy == "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
 
 
+def test_an_operator_that_moved_and_changed_is_recognised_by_the_states_that_it_still_has(shop: Snapshot) -> None:
+    described = describe_job(shop)
+    accounts = next(one for one in described.operators if one.uid == "accounts")
+    names = list(accounts.keyed_states or {})
+    assert len(names) > 1
+    ids = OperatorIDPair(OperatorID.from_uid("ledger"), "uid")
+    ledger = replace(
+        accounts, uid="ledger", name="Ledger", label="'ledger'", ids=ids, key=None,
+        keyed_states={names[0]: (accounts.keyed_states or {})[names[0]]},
+    )  # fmt: skip
+    others = tuple(one for one in described.operators if one is not accounts)
+    row = only(check_restore(shop, replace(described, operators=(*others, ledger))), Verdict.FAILS)
+    assert row.remedy == "if this is 'ledger' of the job: change_operator_identifier('accounts', 'ledger')"
+    # Two that share as much are not told apart.
+    twin = replace(ledger, uid="twin", label="'twin'", ids=OperatorIDPair(OperatorID.from_uid("twin"), "uid"))
+    row = only(check_restore(shop, replace(described, operators=(*others, ledger, twin))), Verdict.FAILS)
+    assert "remove_operator" in str(row.remedy)
+
+
 def test_a_source_inside_another_operator_is_not_restored(shop: Snapshot) -> None:
     made = StreamGraph()
     inputs = [made.source(name, uid=name) for name in ("orders-source", "rates-source")]
