@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: Names and kinds of states.
-Names = set[tuple[str, object]]
+Names = set[tuple[str, str]]
 #: States that operators of all connectors have.
 OF_CONNECTORS = (READER_STATE, WRITER_STATE, COMMITTER_STATE)
 
