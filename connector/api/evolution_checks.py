@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import text_of_path
@@ -24,6 +25,7 @@ CompiledPlan = str | PathLike[str] | Mapping[str, Any]
 class EvolutionChecks(Face[R, T]):
     """Verdicts about a changed query."""
 
+    @one_verb()
     def check_evolution(
         self,
         old_plan: CompiledPlan,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.engines.face import Face, R, T, snapshot_of
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.plan.backfills import backfill_input, with_views
 from pyspark_savepoint.plan.catch_ups import CatchUp
@@ -45,6 +46,7 @@ MAX_PROBLEMS = 5
 class Evolutions(Face[R, T]):
     """Another query of a SQL job."""
 
+    @one_verb()
     def evolve(
         self,
         old_plan: PlanLike,
@@ -168,6 +170,7 @@ class Evolutions(Face[R, T]):
         after = None if self.path is None else counted_entries(Surveys(self))
         return EvolutionReport(evolved.evolution, before, after, evolved.new_plan)
 
+    @one_verb()
     def catch_up(
         self, new: Face[R, T] | str | PathLike[str], old_plan: PlanLike, new_plan: PlanLike, *, sink: str | None = None
     ) -> T:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -15,6 +16,7 @@ from pyspark_savepoint.statebackends.evolution.connector_parts import is_keyed
 from pyspark_savepoint.statebackends.evolution.plans import Plan
 from pyspark_savepoint.statebackends.evolution.shapes import OperatorShape
 from pyspark_savepoint.statebackends.jobs.restore.job_description import (
+    JobDescription,
     OperatorDescription,
     from_snapshot,
     registered_states,
@@ -43,11 +45,23 @@ OF_CONNECTOR = ", which has no keyed state: a part of a connector, perhaps, with
 Shapes = Mapping[int, tuple[OperatorShape, ...]]
 
 
+def _opened(savepoint: Snapshot) -> Mapping[OperatorID, OpenOperator]:
+    """Return the operators of a savepoint; within a verb, the header of each of their files is read once."""
+    return cached_for_verb(
+        ("opened", savepoint.location, savepoint.digest),
+        lambda: {operator.operator_id: OpenOperator(savepoint, operator) for operator in savepoint.operators},
+    )
+
+
+def _described(savepoint: Snapshot) -> JobDescription:
+    return from_snapshot(savepoint, _opened(savepoint))
+
+
 def as_it_ran(plan: Plan, savepoint: Snapshot) -> Plan:
     """Return a plan with the time to live of a savepoint's states, if it is one that does not say it."""
     if plan.says_time_to_live:
         return plan
-    states = (state for one in from_snapshot(savepoint).operators for state in (one.keyed_states or {}).values())
+    states = (state for one in _described(savepoint).operators for state in (one.keyed_states or {}).values())
     expires = any("TTL<" in (state.text or state.serializer.flink_type) for state in states)
     return plan.with_time_to_live() if expires else plan
 
@@ -58,7 +72,7 @@ def notes_of_over(shapes: Shapes, savepoint: Snapshot, new: Plan) -> Iterator[st
     if not over:
         return
     expires = any(any(node.ttls) for node in new.nodes.values())
-    for operator in from_snapshot(savepoint).operators:
+    for operator in _described(savepoint).operators:
         uid = over.get(operator.ids.generated)
         states = (operator.keyed_states or {}).values() if uid is not None else ()
         has = any("TTL<" in (state.text or state.serializer.flink_type) for state in states)
@@ -78,7 +92,7 @@ def notes_of_forst(savepoint: Snapshot, changes: Sequence[OperatorChange]) -> It
     for operator in savepoint.operators:
         if operator.operator_id not in changed:
             continue
-        keyed = OpenOperator(savepoint, operator).keyed
+        keyed = _opened(savepoint)[operator.operator_id].keyed
         metas = (meta for header in keyed.headers for meta in header.states)
         if any(meta.kind is BackendStateType.KEY_VALUE_V2 for meta in metas):
             yield FORST
@@ -95,7 +109,7 @@ def early_operators(savepoint: Snapshot, shapes: Iterable[OperatorShape]) -> fro
         operator.operator_id
         for operator in savepoint.operators
         if operator.operator_id in windows
-        and any(name.startswith(EARLY) for name in registered_states(OpenOperator(savepoint, operator)).keyed)
+        and any(name.startswith(EARLY) for name in registered_states(_opened(savepoint)[operator.operator_id]).keyed)
     )
 
 
@@ -140,7 +154,7 @@ def check_belongs(
 
 def _differences(shapes: Shapes, savepoint: Snapshot) -> Iterator[str]:
     expected = {one.operator_id: one for operators in shapes.values() for one in operators}
-    described = {one.ids.generated: one for one in from_snapshot(savepoint).operators}
+    described = {one.ids.generated: one for one in _described(savepoint).operators}
     for operator in savepoint.operators:
         if not has_state(operator):
             continue

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.belongs import (
     as_it_ran,
@@ -59,6 +60,7 @@ def check_options(
     return Options(fill, frozenset(backfill), filters == "keep", *given)
 
 
+@one_verb()
 def evolution_of(
     old_plan: PlanLike,
     new_plan: PlanLike,

@@ -16,12 +16,14 @@ from pyspark_savepoint.formats.errors import AccessDeniedError, SavepointError
 from pyspark_savepoint.formats.filesystems import listing
 from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.io import one_verb as one_verb_module
 from pyspark_savepoint.formats.io.one_verb import failing, look_again, one_verb
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import write_savepoint
 from tests.remote.conftest import SHOP
 from tests.remote.measured_store import MeasuredStore, chain, measured_store
+from tests.statebackends.evolution.verdicts import changes
 
 ACCOUNTS = "accounts"
 
@@ -264,6 +266,30 @@ def test_surveys_read_headers_together_and_files_many_at_a_time(
     # A few files may be opened ahead after they were read.
     assert measured.kinds()["GET"] <= 60 * passes + 20
     assert chain(measured.requests) < most
+
+
+@pytest.mark.parametrize("verb", ["command", "method", "check"])
+def test_a_changed_query_is_decided_by_one_read_of_each_header(
+    measured: MeasuredStore, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plans, their times to live and what belongs to them are all about the same headers."""
+    if verb != "method":  # which reads them again for what it will write, unless they are kept
+        monkeypatch.setattr(one_verb_module, "CACHE_BYTES", 0)
+    case = changes() / "2.3.0" / "agg-reorder"
+    old, new = case / "new.json", case / "old.json"  # the savepoint that is written has files: it goes back
+    pyspark_savepoint.open(case / "before").evolve(new_plan=old, old_plan=new).write(tmp_path / "files")
+    measured.upload(tmp_path / "files", f"evolved-{verb}")
+    files = [name for name in measured.objects if "_metadata" not in name]
+    plans = f"--old-plan={old}", f"--new-plan={new}"
+    if verb == "command":
+        assert run(measured, "evolve", f"s3://bucket/evolved-{verb}", "--dry-run", *plans) == 0
+    elif verb == "method":
+        pyspark_savepoint.open(at(measured, f"evolved-{verb}")).evolve(old, new)
+    else:
+        pyspark_savepoint.open(at(measured, f"evolved-{verb}")).check_evolution(old, new)
+    assert len(files) == 1
+    assert [one.kind for one in measured.requests if one.key in files] == ["GET"]
+    assert sum(one.given > 0 for one in measured.requests if one.key.endswith("_metadata")) == 1
 
 
 def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:

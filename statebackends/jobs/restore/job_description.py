@@ -42,6 +42,7 @@ from functools import cached_property
 
 from pyspark_savepoint.formats.flink_releases import Flink
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
@@ -233,11 +234,15 @@ def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
     return {name: tuple(registered.values()) for name, registered in by_name.items()}
 
 
-def from_snapshot(savepoint: Snapshot) -> JobDescription:
-    """Describe the job that took a snapshot by its ids, parallelism and states, with max parallelism not set."""
+def from_snapshot(savepoint: Snapshot, opened: Mapping[OperatorID, OpenOperator] | None = None) -> JobDescription:
+    """Describe the job that took a snapshot by its ids, parallelism and states, with max parallelism not set.
+
+    ``opened``: its operators, if they have been opened before.
+    """
+    opened = opened or {}
     operators = []
     for number, operator in enumerate(savepoint.operators):
-        states = registered_states(OpenOperator(savepoint, operator))
+        states = registered_states(opened.get(operator.operator_id) or OpenOperator(savepoint, operator))
         operators.append(
             OperatorDescription(
                 label=repr(operator.uid or operator.name or str(operator.operator_id)),
