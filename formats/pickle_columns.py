@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Flags, spans_of, valid_rows
+from pyspark_savepoint.formats.kernels import kryo_columns, one_by_one, pickles
 from pyspark_savepoint.formats.kernels import kryo_kinds as kinds
-from pyspark_savepoint.formats.kernels import pickles
 from pyspark_savepoint.formats.variant_columns import VariantWriting
 
 #: Nodes of the values that are in memory at once, values of a pickle that are on its stack, and in its memo.
@@ -35,6 +37,11 @@ class _Tables:
 
 for _node, _kind in _KINDS.items():
     _Tables.table[_node, kinds.KIND] = _kind
+
+
+def rows_one_by_one(rows: int) -> Iterator[slice]:
+    """Yield the first rows that are to be read one by one, since that takes less than compiling."""
+    return one_by_one.rows_one_by_one(rows, pickles.read_pickles, kryo_columns.variant_rows)
 
 
 def read_together(column: pa.Array, framed: bool, most: int) -> tuple[Flags, pa.Array]:

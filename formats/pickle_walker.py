@@ -67,16 +67,20 @@ class _Mark:
 def _variants(column: pa.Array, value_of: Callable[[bytes], Any], framed: bool) -> pa.Array:
     """Return a column of values, or of their bytes where a variant cannot hold them."""
     if len(column) >= MANY:
-        from pyspark_savepoint.formats.pickle_columns import read_together
+        from pyspark_savepoint.formats.pickle_columns import read_together, rows_one_by_one
 
-        together, variants = read_together(column, framed, FREE_GROWTH + MAX_GROWTH * column.nbytes)
-        if together.all():
-            return variants
-        if together.any():
-            with suppress(VariantError):
-                others = _one_by_one(column.filter(pa.array(~together)), value_of)
+        with suppress(VariantError):
+            first = [_one_by_one(column[some], value_of) for some in rows_one_by_one(len(column))]
+            rest = column[sum(map(len, first)) :]
+            if not len(rest):
+                return pa.concat_arrays(first)
+            together, variants = read_together(rest, framed, FREE_GROWTH + MAX_GROWTH * rest.nbytes)
+            if together.all():
+                return pa.concat_arrays([*first, variants])
+            if together.any():
+                others = _one_by_one(rest.filter(pa.array(~together)), value_of)
                 places = np.argsort(np.append(np.flatnonzero(together), np.flatnonzero(~together)))
-                return pa.concat_arrays([variants, others]).take(pa.array(places))
+                return pa.concat_arrays([*first, pa.concat_arrays([variants, others]).take(pa.array(places))])
     try:
         return _one_by_one(column, value_of)
     except VariantError as error:

@@ -58,11 +58,13 @@ IMPORTS_BY_NAME = {
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "formats/serializers/registry.py": 1,
     "formats/connectors/registry.py": 1,  # those of its own two folders, as they are installed
+    "formats/kernels/all_kernels.py": 1,  # the modules of kernels, which a file of the package lists
 }
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
     "formats/arrow_compute.py": 1,  # functions that our modules name
     "formats/connectors/registry.py": 1,  # the methods of edits, which their class lists
+    "formats/kernels/all_kernels.py": 1,  # the kernels that a file of the package lists
     "connector/options/public_names.py": 1,  # the public names
     "connector/command_line/main.py": 1,  # the function that a command's entry names
     "connector/erasure/files.py": 2,  # the kinds of state of a subtask

@@ -125,9 +125,16 @@ class _Kernel:
                     found = self._by_signature[signature] = Loaded(signature, self._read_or_compile(signature))
         return found if found.takes(arguments) else found.with_usual_types
 
+    def compile_for(self, signature: Signature) -> None:
+        """Have machine code for types of arguments, in the cache if there is one."""
+        self._read_or_compile(signature)
+
     def is_cached(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether there is machine code for arguments, which only needs to be loaded."""
-        signature = Signature.of(arguments)
+        return self.has_code(Signature.of(arguments))
+
+    def has_code(self, signature: Signature) -> bool:
+        """Return whether there is machine code for types of arguments."""
         if signature in self._by_signature:
             return True
         if time.monotonic() < self._missing.get(signature, 0.0):

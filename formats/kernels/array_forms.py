@@ -18,6 +18,8 @@ ALL, WHOLE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(8)
 LOWEST = np.uint64(255)
 #: Bytes up to which spans are compared byte by byte of all of them, and the rounds of sorting by seven bytes.
 MOST_COMMON, MOST_ROUNDS = 64, 16
+#: Bytes that are copied at once, with some 30 bytes of memory for each.
+MOST_AT_ONCE = 1 << 20
 #: Where fewer entries of a run than these have one size, these are read one by one before that is tried again.
 FEW, MOST_SINGLY = 8, 1024
 
@@ -132,7 +134,13 @@ def copy(data: Any, start: Any, length: Any, out: Any, at: Any) -> None:
         for place in range(int(length[0])):
             out[at + place] = data[start + place]
         return
-    first = np.cumsum(length) - length
+    after = np.cumsum(length)
+    if len(length) > 1 and after[-1] > MOST_AT_ONCE:
+        row = max(int(np.searchsorted(after, after[-1] // 2)), 1)
+        for some in (slice(0, row), slice(row, len(length))):
+            copy(data, start[some], length[some], out, at[some])
+        return
+    first = after - length
     within = np.arange(int(length.sum()))
     out[within + np.repeat(at - first, length)] = data[within + np.repeat(start - first, length)]
 

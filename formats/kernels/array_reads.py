@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels.array_forms import copy
+from pyspark_savepoint.formats.kernels.layout_forms import count_values
 
 #: Bytes up to which keys are compared by numpy, and the bytes of UTF-8 that a column may have.
 MOST_KEY, MAX_UTF8 = 128, 2**31 - 1
@@ -89,12 +90,12 @@ def read_varints(buf: Any, pos: Any, end: Any, out: Any) -> Any:
 
 
 def count_until_end(
-    nodes: Any, _children: Any, _names: Any, node: int, _buf: Any, pos: Any, end: Any, gap: int, counts: Any
+    nodes: Any, children: Any, _names: Any, node: int, buf: Any, pos: Any, end: Any, gap: int, counts: Any
 ) -> Any:
     kind, width = nodes[node, :2].tolist()
     some = end > pos
     if kind != FIXED or width <= 0 or ((end - pos + gap)[some] % (width + gap)).any():
-        return NotImplemented
+        return count_values(nodes, children, node, buf, pos, end, gap, counts)
     counts[:] = np.where(some, (end - pos + gap) // (width + gap), 0)
     return -1
 

@@ -9,8 +9,9 @@ take, about which its size tells. A call is interpreted only if its arrays are s
 have too many rounds, since the work of a damaged or malicious snapshot may exceed its size: the arrays are restored,
 and the call is repeated with the compiled kernel.
 
-Kernels that most reads and writes need have a form in calls of numpy, too (``array_forms``, ``array_reads``). It is
-about ten times as slow, so that it is used for larger inputs, as long as it takes less than compiling.
+Kernels that most reads and writes need have another form, too, in calls of numpy (``array_forms``, ``array_reads``,
+``array_joins``) or in functions of Python for each type (``layout_forms``). It is about ten times as slow, so that it
+is used for larger inputs, as long as it takes less than compiling.
 
 Before numpy 2 every call is compiled: there ``np.uint64(1) + 1`` is a float, so that Python functions would compute
 other values than compiled ones do (NEP 50).
@@ -29,15 +30,15 @@ from typing import Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.kernels import array_forms, array_reads
+from pyspark_savepoint.formats.kernels import array_forms, array_joins, array_reads, layout_forms
 
 #: Where this variable is ``compiled``, every call compiles its kernel, as calls of large inputs do; where it is
 #: ``interpreted``, no call does, however long it takes. For tests and for debugging. Ignored before numpy 2.
 VARIABLE = "PYSPARK_SAVEPOINT_KERNELS"
 COMPILED, INTERPRETED = "compiled", "interpreted"
 
-#: Kernels in calls of numpy, by name.
-FORMS = {**array_forms.FORMS, **array_reads.FORMS}
+#: Kernels in other forms, by name.
+FORMS = {**array_forms.FORMS, **array_reads.FORMS, **array_joins.FORMS, **layout_forms.FORMS}
 
 #: Whether numpy's numbers keep their type when they meet Python's, as they do in compiled kernels (NEP 50).
 KEEPS_TYPES = isinstance(np.uint64(1) + 1, np.uint64)
@@ -100,6 +101,11 @@ def always_compile() -> None:
     spending.form = COMPILED
 
 
+def seconds_of_numba() -> float:
+    """Return what importing numba would take now, less what was spent to save it."""
+    return 0.0 if "numba" in sys.modules else max(NUMBA_SECONDS - spending.in_arrays, 0.0)
+
+
 class Kernel:
     """One kernel, called where no compiled form of it is loaded for the types of the arguments: it chooses a form.
 
@@ -128,8 +134,7 @@ class Kernel:
         """Return the seconds for which interpreting is still cheaper than compiling."""
         if self._compiling is None:  # not before: a kernel may call others that are defined after it
             self._compiling = BYTE_SECONDS * code_size(self.function)
-        numba = 0.0 if "numba" in sys.modules else max(NUMBA_SECONDS - spending.in_arrays, 0.0)
-        return self._compiling + numba - self.seconds
+        return self._compiling + seconds_of_numba() - self.seconds
 
     def _is_small(self, arguments: tuple[Any, ...]) -> bool:
         if spending.form:

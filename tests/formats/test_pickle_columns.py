@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats import pickle_walker
+from pyspark_savepoint.formats import pickle_columns, pickle_walker
 from pyspark_savepoint.formats.pickle_columns import read_together
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary, decode_pyflink
 
@@ -77,6 +77,9 @@ def test_rows_read_together_are_those_of_the_walker(decode: Any, seed: int, monk
     chosen = random.Random(seed)
     column = pa.array([row(chosen) for _ in range(4000)], pa.binary())
     found = decode(column)
+    with monkeypatch.context() as patch:
+        patch.setattr(pickle_columns, "rows_one_by_one", lambda rows: iter([slice(0, 3), slice(3, rows // 2)]))
+        assert found.equals(decode(column))
     monkeypatch.setattr(pickle_walker, "MANY", len(column) + 1)
     assert found.equals(decode(column))
 

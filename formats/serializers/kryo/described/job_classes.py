@@ -9,6 +9,7 @@ text; each process parses the classes that it needs once. Values of the usual cl
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -244,19 +245,22 @@ class DescribedKryoSerializer(KryoSerializer):
         form = self._form(self.job.kryo)
         # The objects do not depend on the options of reads: the form of a time follows from its column's type.
         object_column = self._column(DecodeOptions())
-        together = None
+        together, values = None, list[bytes]()
         if len(column) >= MANY:
             writing = _writing(self, object_column.shape)
-            together = None if writing is None else writing.write(column)
+            if writing is not None:
+                for some in writing.one_by_one(len(column)):
+                    values += self._objects(object_column, form, column[some])
+                column = column[len(values) :]
+                together = writing.write(column) if len(column) else None
         if together is None:
-            return _joined(self._objects(object_column, form, column))
+            return _joined(values + self._objects(object_column, form, column))
         left, ends, data = together
-        if not left.any():
+        if not left.any() and not values:
             return ends, data
-        values = [data[low:high].tobytes() for low, high in pairwise(ends.tolist())]
-        others = self._objects(object_column, form, column.filter(pa.array(left)))
-        for row, value in zip(np.flatnonzero(left).tolist(), others, strict=True):
-            values[row] = value
+        others = iter(self._objects(object_column, form, column.filter(pa.array(left))))
+        for is_left, (low, high) in zip(left.tolist(), pairwise(ends.tolist()), strict=True):
+            values.append(next(others) if is_left else data[low:high].tobytes())
         return _joined(values)
 
     def _objects(self, object_column: ObjectColumn, form: ObjectFormat, column: pa.Array) -> list[bytes]:
@@ -309,21 +313,26 @@ class _Rows:
         values = ObjectValues(self.form, at.options, FREE_GROWTH + MAX_GROWTH * len(at.buffer))
         self.data, self.budget = at.buffer.data.cast("B"), Budget()
         together: Flags = np.zeros(len(at), np.bool_)
+        read: list[Any] = []
         if len(at) >= MANY and not at.options.ends:
-            from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
+            from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import column_one_by_one, read_column
             from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
 
-            tables = ValueTables(self.form, at.options)
-            together, column, size = read_column(self.column.shape, tables, at, whole, values.room)
-            values.room -= size
-        rest = text_column(self._values(np.flatnonzero(~together).tolist(), values, whole), self.column.arrow, at)
+            for some in column_one_by_one(len(at)):
+                read += self._values(range(len(at))[some], values, whole)
+            if len(read) < len(at):
+                tables = ValueTables(self.form, at.options)
+                together, column, size = read_column(self.column.shape, tables, at, whole, values.room, len(read))
+                values.room -= size
+        read += self._values((np.flatnonzero(~together[len(read) :]) + len(read)).tolist(), values, whole)
+        rest = text_column(read, self.column.arrow, at)
         if at.options.shown is not None:
             at.options.shown.append(self._is_shown())
         if not together.any():
             return rest
         return column if together.all() else gather(rest.type, [(together, column), (~together, rest)], len(at))
 
-    def _values(self, rows: list[int], values: ObjectValues, whole: bool) -> list[Any]:
+    def _values(self, rows: Sequence[int], values: ObjectValues, whole: bool) -> list[Any]:
         """Read rows one by one."""
         at, column_values = self.at, []
         for row in rows:

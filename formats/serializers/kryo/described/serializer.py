@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
@@ -428,12 +428,17 @@ def _uuids(rows: _Rows) -> pa.Array:
 def _typed(rows: _Rows, kind: pa.DataType) -> pa.Array:
     """Return the column of a class of the JDK: most values are read together, and the others one by one."""
     from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import leaf_shape
-    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_column
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import column_one_by_one, read_column
     from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
 
-    at, shape = rows.at, leaf_shape(kind, rows.expected)
-    together, column, _ = read_column(shape, ValueTables(rows.reader.form, at.options), at, False, 0)
-    rest = text_column([rows.typed(row, kind) for row in np.flatnonzero(~together).tolist()], kind, at)
+    at = rows.at
+    values = [rows.typed(row, kind) for some in column_one_by_one(len(at)) for row in range(len(at))[some]]
+    if len(values) == len(at):
+        return text_column(values, kind, at)
+    tables, shape = ValueTables(rows.reader.form, at.options), leaf_shape(kind, rows.expected)
+    together, column, _ = read_column(shape, tables, at, False, 0, len(values))
+    values += [rows.typed(row, kind) for row in _others(together, len(values))]
+    rest = text_column(values, kind, at)
     if not together.any():
         return rest
     return column if together.all() else gather(kind, [(together, column), (~together, rest)], len(at))
@@ -441,19 +446,28 @@ def _typed(rows: _Rows, kind: pa.DataType) -> pa.Array:
 
 def _variants(rows: _Rows) -> pa.Array:
     """Return the column of variants: most are read together, and the others one by one."""
-    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_variants
+    from pyspark_savepoint.formats.serializers.kryo.objects.value_columns import read_variants, variants_one_by_one
     from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import ValueTables
 
     at = rows.at
-    found = read_variants(ValueTables(rows.reader.form, at.options), at, rows.left)
+    pairs = [rows.variant(row) for some in variants_one_by_one(len(at)) for row in range(len(at))[some]]
+    found = None
+    if len(pairs) < len(at):
+        found = read_variants(ValueTables(rows.reader.form, at.options), at, rows.left, len(pairs))
     if found is None:
-        return variant_column([rows.variant(row) for row in range(len(at))])
+        return variant_column([*pairs, *(rows.variant(row) for row in range(len(pairs), len(at)))])
     together, variants, size = found
     if together.all():
         return variants
     rows.left -= size
-    rest = variant_column([rows.variant(row) for row in np.flatnonzero(~together).tolist()])
+    rest = variant_column([*pairs, *(rows.variant(row) for row in _others(together, len(pairs)))])
     return gather(VARIANT, [(together, variants), (~together, rest)], len(at))
+
+
+def _others(together: Flags, first: int) -> list[int]:
+    """Return the rows from the first on that were not read together."""
+    rows: list[int] = (np.flatnonzero(~together[first:]) + first).tolist()
+    return rows
 
 
 def variant_column(pairs: list[tuple[bytes, bytes] | None]) -> pa.Array:

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
 )
 from pyspark_savepoint.formats.kernels import kryo_columns, kryo_kinds, kryo_values
+from pyspark_savepoint.formats.kernels.one_by_one import rows_one_by_one
 from pyspark_savepoint.formats.serializers.kryo.objects import column_shapes as shapes
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.formats.serializers.kryo.objects.value_tables import MAX_NAME, ValueTables
@@ -46,10 +47,11 @@ class Trees:
 
 @dataclass
 class ValueReading:
-    """The reading of the values of a column."""
+    """The reading of the values of a column, from a row on: those before it are the caller's."""
 
     tables: ValueTables
     at: Cursors
+    first: int
     nodes: int = MANY_NODES
 
     def __post_init__(self) -> None:
@@ -65,12 +67,12 @@ class ValueReading:
         self.objects = np.empty(8 * nodes + 8, np.int64)
 
     def trees(self) -> Iterator[Trees]:
-        """Yield the trees of all rows; each is overwritten by the next."""
+        """Yield the trees of the rows; each is overwritten by the next."""
         at, tables, state = self.at, self.tables, self.state
         kryo = self.tables.form.version
         top = np.array([kryo_kinds.VALUE, -1, 0], np.int64)
         roots = np.empty(len(at), np.int64)
-        first = row = 0
+        first = row = self.first
         state[kryo_kinds.USED] = 0
         while row < len(at):
             row = kryo_values.read_rows(
@@ -116,12 +118,22 @@ class ValueReading:
         self.at.position[rows] = self.start[rows]
 
 
-def read_variants(tables: ValueTables, at: Cursors, most: int) -> tuple[Flags, pa.Array, int] | None:
-    """Read what can be read together: whose rows, their variants, and the sum of the sizes of these.
+def variants_one_by_one(rows: int) -> Iterator[slice]:
+    """Yield the first rows that are to be read one by one, since that takes less than compiling."""
+    return rows_one_by_one(rows, kryo_values.read_rows, kryo_columns.variant_rows)
+
+
+def column_one_by_one(rows: int) -> Iterator[slice]:
+    """Yield the first rows that are to be read one by one, since that takes less than compiling."""
+    return rows_one_by_one(rows, kryo_values.read_rows, kryo_columns.fill_rows)
+
+
+def read_variants(tables: ValueTables, at: Cursors, most: int, first: int = 0) -> tuple[Flags, pa.Array, int] | None:
+    """Read what can be read together from a row on: whose rows, their variants, and the sum of the sizes of these.
 
     Cursors of these rows move past their values; those of all others stay. None if there are more bytes than ``most``.
     """
-    reading = ValueReading(tables, at)
+    reading = ValueReading(tables, at, first)
     writing = VariantWriting(tables, at.buffer, len(at), most)
     together: Flags = np.zeros(len(at), np.bool_)
     nulls: Flags = np.zeros(len(at), np.bool_)
@@ -154,16 +166,16 @@ _NUMBERS = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.d
 
 
 def read_column(
-    shape: ColumnShape, tables: ValueTables, at: Cursors, whole: bool, most: int
+    shape: ColumnShape, tables: ValueTables, at: Cursors, whole: bool, most: int, first: int = 0
 ) -> tuple[Flags, pa.Array, int]:
-    """Read what can be read together: whose rows, their column, and about what it took of the room for columns.
+    """Read what can be read together from a row on: whose rows, their column, about what it took of the room.
 
     Cursors of these rows move past their values; those of all others stay. ``whole``: values end where their cursors
     do. ``most`` is the limit for the sizes of variants.
     """
     filling = ColumnFilling(shape, tables, at, most)
     # A null takes a place in each column that is in its own.
-    reading = ValueReading(tables, at, max(FEW_NODES, min(MANY_NODES, MANY_PLACES // len(filling.shapes))))
+    reading = ValueReading(tables, at, first, max(FEW_NODES, min(MANY_NODES, MANY_PLACES // len(filling.shapes))))
     together: Flags = np.zeros(len(at), np.bool_)
     columns = []
     for trees in reading.trees():

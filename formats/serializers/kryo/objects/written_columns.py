@@ -7,6 +7,7 @@ writes one object with one element in each list and map, and :class:`_Precedence
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.kernels import kryo_kinds as kinds
 from pyspark_savepoint.formats.kernels import kryo_objects
+from pyspark_savepoint.formats.kernels.one_by_one import rows_one_by_one
 from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts
 from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
 from pyspark_savepoint.formats.serializers.kryo.classes.jdk_classes import BUILDER, TIME, KryoObject
@@ -107,6 +109,10 @@ class ColumnWriting:
             return _writing(shape, form)
         except (_NotTogetherError, ForeignError, DamagedError):
             return None
+
+    def one_by_one(self, rows: int) -> Iterator[slice]:
+        """Yield the first rows that are to be written one by one, since that takes less than compiling."""
+        return rows_one_by_one(rows, kryo_objects.write_rows)
 
     def write(self, column: pa.Array) -> tuple[Flags, Longs, Bytes] | None:
         """Return which rows were not written, the ends of all from 0 on, and the bytes; None for another type."""

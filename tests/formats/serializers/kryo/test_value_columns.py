@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.kryo.test_direct_conversion import ORDER, WORDS, orders
 
 MODULE = "pyspark_savepoint.formats.serializers.kryo.described.{}.MANY"
+COLUMNS = "pyspark_savepoint.formats.serializers.kryo.objects.value_columns.rows_one_by_one"
 RELEASES = {2: "1.20.5", 5: "2.3.0"}
 
 
@@ -47,9 +48,15 @@ def read(serializer: TypeSerializer, values: list[bytes], version: int, **option
 
 
 def expect_same(serializer: TypeSerializer, values: list[bytes], version: int, **options: Any) -> bool:
-    """Compare what is read together with what is read one by one; return whether that is a column."""
+    """Compare what is read together with what is read one by one; return whether that is a column.
+
+    And with the first rows one by one, the others together.
+    """
     values = values * -(-MANY // len(values))
     together = read(serializer, values, version, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(COLUMNS, lambda rows, *_: iter([slice(0, 3), slice(3, rows // 2)]))
+        assert together == read(serializer, values, version, **options)
     with pytest.MonkeyPatch.context() as patch:
         for module in MODULES:
             patch.setattr(MODULE.format(module), len(values) + 1)

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.kryo.described import job_classes
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import DescribedKryoSerializer, JobClasses
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import MANY, KryoSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects import written_columns
 from pyspark_savepoint.formats.serializers.kryo.objects.column_shapes import ColumnShape
 from pyspark_savepoint.statebackends.rows.state_column import decode_whole
 from pyspark_savepoint.statebackends.rows.state_entries import encode_column
@@ -34,8 +35,14 @@ def encoded(serializer: DescribedKryoSerializer, column: pa.Array) -> object:
 
 
 def expect_same(serializer: DescribedKryoSerializer, column: pa.Array) -> int:
-    """Compare what is written together with what is written one by one; return the rows that are written together."""
+    """Compare what is written together with what is written one by one; return the rows that are written together.
+
+    And with the first rows one by one, the others together.
+    """
     together = encoded(serializer, column)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(written_columns, "rows_one_by_one", lambda rows, _: iter([slice(0, 3), slice(3, rows // 2)]))
+        assert together == encoded(serializer, column)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job_classes, "MANY", len(column) + 1)
         assert together == encoded(serializer, column)
