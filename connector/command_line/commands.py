@@ -844,8 +844,7 @@ class WarmUp(Opens, Record):
     """Compile the loops that read and write state, so that the first query is as fast as later ones."""
 
     path: str | None = positional(
-        "a snapshot like those that you will read (default: small ones of usual types, without Kryo, pickles and "
-        "changelog)"
+        "a snapshot like those that you will read (default: small ones of usual types; with --file, all loops)"
     )
     file: str | None = option("pack the compiled code in this zip file, for other machines", metavar="FILE")
     cpu: str | None = option(

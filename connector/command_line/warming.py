@@ -38,6 +38,7 @@ from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io.local_files import cpus, local_directory
 from pyspark_savepoint.formats.kernels import code_folders
+from pyspark_savepoint.formats.kernels.all_kernels import kernel_named, listed
 from pyspark_savepoint.statebackends.requests.applicability import SURVEYED
 
 DONE = 0
@@ -74,7 +75,7 @@ def warm_up(arguments: WarmUp, output: Output) -> int:
         with TemporaryDirectory(dir=local_directory()) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", SavepointWarning)
             here, other = (Path(folder, name) for name in ("here", "other"))
-            with second_process(other):
+            with second_process(f"compile_backwards({str(other)!r})"):
                 read = use_samples(here)
     seconds = time.monotonic() - start
     output.say(f"{read} tables read in {seconds:.1f} s: the code that they need is compiled and cached")
@@ -105,9 +106,7 @@ def pack_compiled_code(
 
     Args:
         to: The zip file; an existing one is replaced.
-        path: A snapshot like those that will be read: kernels that it needs are packed. By default these are small
-            savepoints of usual types. They have no Kryo, no pickles and no changelog, so give the path of a snapshot
-            that has.
+        path: A snapshot like those that will be read, for a smaller file. By default, all kernels are packed.
         cpu: The least that the processors can do: ``x86-64``, ``x86-64-v2``, ``x86-64-v3``, ``x86-64-v4``, or
             ``generic`` of ARM. By default ``x86-64-v3``, which are those of Intel from 2013 on and of AMD from 2015 on.
         options: Options of the snapshot, as the command line's.
@@ -117,7 +116,7 @@ def pack_compiled_code(
 
     Raises:
         OptionError: If this family has no processor of that name, or this one cannot run its code.
-        SavepointError: If a snapshot cannot be read.
+        SavepointError: If a snapshot cannot be read, or a kernel does not compile.
 
     Example::
 
@@ -158,17 +157,14 @@ def pack_compiled_code(
 
 
 def compile_and_pack(to: str, folder: str, path: str | None, options: dict[str, Any]) -> None:
-    """Compile what a snapshot needs, or one of each kind, into a folder; pack it and print the number of kernels."""
-    from pyspark_savepoint.formats.kernels.interpretation import always_compile
-
-    always_compile()
+    """Compile what a snapshot needs, or all kernels, into a folder; pack it and print the number of kernels."""
     if path is None:
-        with TemporaryDirectory(dir=local_directory()) as room, warnings.catch_warnings():
-            warnings.simplefilter("ignore", SavepointWarning)
-            here, other = (Path(room, name) for name in ("here", "other"))
-            with second_process(other):
-                use_samples(here)
+        with second_process("compile_listed(backwards=True)"):
+            compile_listed()
     else:
+        from pyspark_savepoint.formats.kernels.interpretation import always_compile
+
+        always_compile()
         read_all(open_savepoint(path, **options))
     temporary = f"{to}.{os.getpid()}"
     try:
@@ -195,8 +191,8 @@ def read_all(savepoint: LocalSavepoint) -> int:
 
 
 @contextmanager
-def second_process(folder: Path) -> Iterator[None]:
-    """Have another process use the samples backwards, where this one may use more than one core.
+def second_process(call: str) -> Iterator[None]:
+    """Have another process compile the same backwards, where this one may use more than one core.
 
     It ends with the block, and has a group of its own, so that Ctrl-C does not reach it. If it fails, this process
     compiles everything itself.
@@ -204,7 +200,7 @@ def second_process(folder: Path) -> Iterator[None]:
     if cpus() < 2:
         yield
         return
-    script = f"from {__name__} import compile_backwards; compile_backwards({str(folder)!r})"
+    script = f"from {__name__} import {call.partition('(')[0]}; {call}"
     process = subprocess.Popen(  # noqa: S603  (this Python, and a script of this module)
         [sys.executable, "-P", "-c", script],
         stdin=subprocess.DEVNULL,
@@ -226,6 +222,13 @@ def compile_backwards(folder: str) -> None:
     always_compile()
     for step in reversed(steps(Path(folder))):
         step()
+
+
+def compile_listed(backwards: bool = False) -> None:
+    """Compile all kernels, or take them from the cache."""
+    every = listed()
+    for name, signature in reversed(every) if backwards else every:
+        kernel_named(name).compile_for(signature)
 
 
 def use_samples(folder: Path) -> int:

@@ -124,10 +124,10 @@ def merge_rows(buf: Any, start: Any, end: Any, at: Any, high: Any, row: int, row
     _, equal = order_of_neighbours([word[order] for word in words])
     begins = np.append(True, ~equal)[: len(order)]
     row_of[entries[order]] = row - 1 + np.cumsum(begins)
-    chosen = entries[order[begins]]
-    first[row : row + len(chosen)] = chosen
+    distinct = entries[order[begins]]
+    first[row : row + len(distinct)] = distinct
     at[:] = np.maximum(at, high)
-    return row + len(chosen)
+    return row + len(distinct)
 
 
 def hash_rows(

@@ -29,6 +29,7 @@ from numba.core import cgutils, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.errors import NumbaError
 from numba.core.lowering import Lower
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 from numba.np.numpy_support import as_dtype, from_dtype
@@ -58,15 +59,18 @@ def compiled(kernel: Any, signature: Signature) -> Compiled:
     """Return the machine code of a kernel for arguments of some types.
 
     Raises:
-        AssertionError: If it calls functions that a process without numba does not have.
+        AssertionError: If numba cannot compile it, or it calls functions that a process without numba does not have.
 
     """
     njit: Any = numba.njit
     dispatcher = njit(**SHARED, pipeline_class=_Compiler)(_with_names(kernel))
     dispatcher.py_func.__globals__[kernel.__name__] = dispatcher
     given = tuple(map(_numba_type, signature.arguments))
-    with _without_collector():
-        dispatcher.compile(given)
+    try:
+        with _without_collector():
+            dispatcher.compile(given)
+    except NumbaError as error:
+        raise AssertionError(f"kernel {kernel.__name__} does not compile for {signature}") from error
     (result,) = dispatcher.overloads.values()
     library = result.library
     unknown = [

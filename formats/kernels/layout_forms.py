@@ -275,7 +275,7 @@ def skip_rows(nodes: Any, children: Any, _names: Any, node: int, buf: Any, pos: 
 
 def count_values(nodes: Any, children: Any, node: int, buf: Any, pos: Any, end: Any, gap: int, counts: Any) -> Any:
     """Do what ``count_until_end`` does, for any layout."""
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         skip = Layout(nodes, children, buf).skip(node)
         for p, stop in zip(pos.tolist(), end.tolist(), strict=True):
@@ -284,15 +284,15 @@ def count_values(nodes: Any, children: Any, node: int, buf: Any, pos: Any, end: 
                 p += gap if n else 0
                 q = skip(p, stop)
                 if q < 0 or q + gap <= p:
-                    pos[len(found)] = p
-                    counts[: len(found)] = found
-                    return len(found)
+                    pos[len(numbers)] = p
+                    counts[: len(numbers)] = numbers
+                    return len(numbers)
                 p = q
                 n += 1
-            found.append(n)
+            numbers.append(n)
     except (_OtherError, struct_error, IndexError):
         return NotImplemented
-    counts[:] = found
+    counts[:] = numbers
     return -1
 
 
@@ -300,14 +300,14 @@ def locate_rows(
     nodes: Any, children: Any, _names: Any, parts: Any, buf: Any, pos: Any, end: Any, counts: Any, gap: int,
     starts: Any, stops: Any,
 ) -> Any:  # fmt: skip
-    found: list[tuple[list[int], list[int]]] = [([], []) for _ in parts]
+    spans: list[tuple[list[int], list[int]]] = [([], []) for _ in parts]
     after: list[int] = []
     failed = -1
     try:
         layout = Layout(nodes, children, buf)
         values = [
             (layout.skip(part), first.append, last.append)
-            for part, (first, last) in zip(parts.tolist(), found, strict=True)
+            for part, (first, last) in zip(parts.tolist(), spans, strict=True)
         ]
         for p, stop, count in zip(pos.tolist(), end.tolist(), counts.tolist(), strict=True):
             for n in range(count):
@@ -329,7 +329,7 @@ def locate_rows(
     except (_OtherError, struct_error, IndexError):
         return NotImplemented
     pos[: len(after)] = after
-    for part, (first, last) in enumerate(found):
+    for part, (first, last) in enumerate(spans):
         starts[part, : len(first)], stops[part, : len(last)] = first, last
     return failed
 

@@ -14,6 +14,7 @@ import pytest
 
 from pyspark_savepoint.command_line.warming import pack_compiled_code
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.kernels.all_kernels import listed
 from pyspark_savepoint.formats.kernels.code_folders import MANIFEST, VARIABLE, baselines, shipped
 from pyspark_savepoint.formats.kernels.interpretation import VARIABLE as FORM
 from tests.connector.command_line.conftest import Run
@@ -135,6 +136,98 @@ def test_the_command_packs(run: Run, tmp_path: Path) -> None:
     assert record["file"] == str(tmp_path / "code.zip")
     assert record["kernels"] == len(zipfile.ZipFile(tmp_path / "code.zip").namelist()) - 1
     assert run("warm-up", SHOP, "--file", tmp_path / "missing" / "code.zip").code == 2
+
+
+#: Reads and writes what few jobs have; prints which kernels were compiled.
+EVERYTHING = """
+import json, pickle, sys, warnings
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark_savepoint
+from pyspark_savepoint.command_line import warming
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.kernels import all_kernels
+from pyspark_savepoint.formats.pickle_walker import decode_pyflink
+from pyspark_savepoint.formats.serializers.base import UnknownPayloads
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
+from pyspark_savepoint.statebackends.rows.state_entries import encode_column
+
+warnings.simplefilter("ignore")
+corpus, recorded, room = map(Path, sys.argv[1:])
+rows = {"kryo": 0, "written": 0, "tables": 0, "edited": 0}
+for kryo, release in ((2, "1.20.5"), (5, "2.3.0")):
+    for each in json.loads((corpus / "migration" / f"bytes-{release}.json").read_text()).values():
+        values = [bytes.fromhex(value) for value in each.get("values", ()) if not value.startswith("!")]
+        for job in (None, JobClasses((str(corpus / "migration" / "classes"),), kryo=kryo)):
+            if "snapshot" not in each or not values:
+                continue
+            snapshot = DataInputView(bytes.fromhex(each["snapshot"]))
+            options = DecodeOptions(kryo=kryo, timestamps="truncate")
+            try:
+                serializer = snapshot_reader(snapshot, UnknownPayloads(classes=job)).versioned()
+                column = serializer.decode(Cursors.over(values * 40, options=options))
+                rows["kryo"] += "Kryo" in type(serializer).__name__
+                encode_column(serializer, column)
+                rows["written"] += "Kryo" in type(serializer).__name__
+            except (SavepointError, NotImplementedError):
+                pass
+decode_pyflink(pa.array([pickle.dumps({"a": at, "b": [str(at), None, 2.5]}) for at in range(100)]))
+for archive in sorted(recorded.rglob("*.tar.xz")):
+    warming.unpack(archive, room / archive.parent.name / archive.stem)
+numbers = range(5000)
+prices = pa.array([Decimal(7**at % 10**30).scaleb(-2) for at in numbers], pa.decimal128(38, 2))
+for most in (128, 4096, 32768):
+    table = pa.table({"key": pa.array(numbers, pa.int64()), "price": prices})
+    made = pyspark_savepoint.create(max_parallelism=most)
+    made.with_operator("prices", table, key="key").write(room / f"prices-{most}")
+warming.unpack(warming.SAMPLES, room / "samples")
+(room / "shop").symlink_to(recorded / "shop")
+(room / "changelog").symlink_to(recorded / "changelog")
+for metadata in sorted([*room.rglob("_metadata"), *recorded.rglob("_metadata")]):
+    savepoint = pyspark_savepoint.open(metadata.parent, allow_outside=True)
+    rows["tables"] += warming.read_all(savepoint)
+    if "changelog" in str(metadata) or "rocksdb" in str(metadata) or "prices" in str(metadata):
+        uids = {dict(row["options"]).get("uid") for row in savepoint.states().rows() if row["kind"] == "VALUE"}
+        for uid in uids - {None}:
+            key = next(iter(savepoint.keyed_state(uid).rows()))["key"]
+            try:
+                savepoint.remove_keys(uid, [key]).write(f"{room}/edited-{rows['tables']}-{uid}")
+                rows["edited"] += 1
+            except SavepointError as error:
+                print(uid, error, file=sys.stderr)
+compiled = {}
+for name in {name for name, _ in all_kernels.listed()}:
+    kernel = all_kernels.kernel_named(name)
+    if kernel.compiled_here:
+        compiled[name] = [str(each) for each in kernel.signatures]
+print(json.dumps([rows, compiled]))
+"""
+
+
+@pytest.mark.slow("compiles all kernels: minutes")
+def test_a_pack_of_all_kernels_has_those_of_kryo_pickles_changelogs_and_many_key_groups(
+    corpus: Path, tmp_path: Path
+) -> None:
+    code, home = tmp_path / "code.zip", tmp_path / "home"
+    assert pack_compiled_code(code) == len(listed())
+    home.mkdir()
+    environment = {**os.environ, FORM: "compiled", VARIABLE: str(code), "HOME": str(home)}
+    environment["NUMBA_CACHE_DIR"] = f"{home}/cache"
+    done = subprocess.run(
+        [sys.executable, "-c", EVERYTHING, str(corpus), str(SHOP.parents[1]), str(tmp_path)],
+        cwd=home, env=environment, capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows, compiled = json.loads(done.stdout)
+    assert compiled == {}
+    assert rows["edited"] > 5, rows
+    assert min(rows["kryo"], rows["written"], rows["tables"]) > 50, rows
+    assert not list(home.rglob("*.code"))
 
 
 #: Reads with Spark in a cluster whose executors get the code as an archive; prints what they have compiled.
