@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.migration.migration_check import verdicts_o
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_names, expect_types_fit
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck, PartVerdict
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.text import progress
 from pyspark_savepoint.write.copying import publish
@@ -209,9 +209,10 @@ class Migration:
         return Planned(self.source, self.knowledge, self.drop, self.as_is)
 
     def _expect_known(self, planned: Planned) -> None:
-        expect_names(planned.plans, self.drop, "drop")
-        expect_names(planned.plans, self.as_is, "as_is")
-        expect_types_fit(planned.plans, self.knowledge)
+        with headers_ahead(self.source, self.source.operators):
+            expect_names(planned.plans, self.drop, "drop")
+            expect_names(planned.plans, self.as_is, "as_is")
+            expect_types_fit(planned.plans, self.knowledge)
 
     @staticmethod
     def _scanned(planned: Planned, run: Run) -> Mapping[int, Mapping[str, StateFindings]]:

@@ -35,6 +35,7 @@ from pyspark_savepoint.statebackends.python.python_state import is_python_operat
 from pyspark_savepoint.statebackends.requests import applicability
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_CONTENTS
 from pyspark_savepoint.statebackends.rows.state_sets import UNNAMED_SESSIONS
+from pyspark_savepoint.statebackends.sources.open_operator import headers_ahead
 from pyspark_savepoint.statebackends.surveys.state_set_checks import registered
 from pyspark_savepoint.text.texts import readable_size
 
@@ -130,19 +131,20 @@ def check_metadata(surveys: Surveys, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about operators, one after the other, and about the whole."""
     savepoint = surveys.snapshot
     yield from _size(savepoint, budgets)
-    for operator in savepoint.operators:
-        yield from _without_uid(savepoint, operator)
-        yield from _max_parallelism(operator)
-        yield from _outside(savepoint, operator)
-        yield from _finished(operator)
-        try:
-            types = registered_states(surveys.opened(operator))
-        except UnsafePathError:
-            continue  # a finding already
-        except SavepointError as error:
-            yield _finding("unreadable", Severity.ERROR, operator, str(error).replace("\n", ";"), VERIFY)
-            continue
-        yield from _kryo(operator, types)
+    with headers_ahead(savepoint, savepoint.operators):
+        for operator in savepoint.operators:
+            yield from _without_uid(savepoint, operator)
+            yield from _max_parallelism(operator)
+            yield from _outside(savepoint, operator)
+            yield from _finished(operator)
+            try:
+                types = registered_states(surveys.opened(operator))
+            except UnsafePathError:
+                continue  # a finding already
+            except SavepointError as error:
+                yield _finding("unreadable", Severity.ERROR, operator, str(error).replace("\n", ";"), VERIFY)
+                continue
+            yield from _kryo(operator, types)
 
 
 def _finding(

@@ -7,6 +7,7 @@ state that existed at that time. So every chain of calls is reduced to one list 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Protocol, runtime_checkable
@@ -27,7 +28,7 @@ from pyspark_savepoint.plan.named import NamedSequence
 from pyspark_savepoint.statebackends.catalog.rows import display_name
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
 from pyspark_savepoint.statebackends.types.class_names import ClassRename
 from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
@@ -64,6 +65,15 @@ class Base:
     @property
     def has_operator_state(self) -> bool:
         return any(subtask.managed_operator_state for subtask in self.operator.subtasks.values())
+
+
+def headers_of_bases(bases: Sequence[Base | None]) -> AbstractContextManager[None]:
+    """Return a block within which the headers of operators of the first one's snapshot are opened in the background."""
+    first = next((base for base in bases if base is not None), None)
+    if first is None:
+        return nullcontext()
+    mine = (base.operator for base in bases if base is not None and base.snapshot is first.snapshot)
+    return headers_ahead(first.snapshot, mine)
 
 
 #: Keyed states, one operator state, or all operator states of a function.

@@ -20,7 +20,15 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_read, with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, States
+from pyspark_savepoint.plan.operator_plan import (
+    KEYED,
+    OPERATOR,
+    TIMERS,
+    OperatorPlan,
+    PlannedState,
+    States,
+    headers_of_bases,
+)
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
 from pyspark_savepoint.statebackends.rows.key_codec import key_text
@@ -122,18 +130,19 @@ def with_renamed_class(
     changed: dict[int, OperatorPlan] = {}
     known: set[str] = set()
     problem: SavepointError | None = None
-    for operator in chosen:
-        try:
-            stated = with_states(operator)
-        except SavepointError as error:
-            if named is not None:
-                raise
-            problem = problem or error.with_facts(operator=operator.label)
-            continue
-        known |= {name for one in _serializers(stated) for name in names_in(one)}
-        renamed = _renamed(engine, stated, rename)
-        if renamed is not None:
-            changed[id(operator)] = renamed
+    with headers_of_bases([operator.base for operator in chosen]):
+        for operator in chosen:
+            try:
+                stated = with_states(operator)
+            except SavepointError as error:
+                if named is not None:
+                    raise
+                problem = problem or error.with_facts(operator=operator.label)
+                continue
+            known |= {name for one in _serializers(stated) for name in names_in(one)}
+            renamed = _renamed(engine, stated, rename)
+            if renamed is not None:
+                changed[id(operator)] = renamed
     if not changed:
         if problem is not None:
             raise problem

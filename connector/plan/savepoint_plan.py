@@ -16,7 +16,7 @@ from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.named import NamedSequence
-from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows, headers_of_bases
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
 
@@ -159,10 +159,11 @@ class SavepointPlan:
                 raise OptionError(
                     "key_hashes are given for an operator whose max parallelism stays", operator=operator.label
                 )
-        operators = Operators(
-            rehashed(plan, number, hashes.get(plan.identifier)) if plan.identifier in chosen else plan
-            for plan in self.operators
-        )
+        with headers_of_bases([plan.base for plan in self.operators if plan.identifier in chosen]):
+            operators = Operators(
+                rehashed(plan, number, hashes.get(plan.identifier)) if plan.identifier in chosen else plan
+                for plan in self.operators
+            )
         return replace(self, operators=operators, max_parallelism=number if named is None else self.max_parallelism)
 
     def relocated(self, old: str, new: str) -> SavepointPlan:

@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
     key_type,
     state_type,
 )
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.sql_plans.compiled_plan import CompiledPlan, names_of
@@ -89,19 +89,20 @@ def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], reques
     """Yield the states of some operators."""
     naming = names_of(request.field_names or "{}") or {}
     plan = CompiledPlan(naming) if "nodes" in naming else None
-    for operator in listed:
-        # A job may have a uid of white space, which no option takes.
-        by_uid = operator.uid is not None and operator.uid.strip()
-        reads = {"uid": operator.uid} if by_uid else {"uidHash": str(operator.operator_id)}
-        names = {**identity(operator), **_names_of_plan(plan, operator)}
-        for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
-            try:
-                for row in part(savepoint, operator, request):
-                    row["options"] = {**reads, **row.get("options", {})}
-                    yield {**names, **row}
-            except SavepointError as error:
-                # An operator that cannot be read does not hide the others.
-                yield {**names, "note": str(error)}
+    with headers_ahead(savepoint, listed):
+        for operator in listed:
+            # A job may have a uid of white space, which no option takes.
+            by_uid = operator.uid is not None and operator.uid.strip()
+            reads = {"uid": operator.uid} if by_uid else {"uidHash": str(operator.operator_id)}
+            names = {**identity(operator), **_names_of_plan(plan, operator)}
+            for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
+                try:
+                    for row in part(savepoint, operator, request):
+                        row["options"] = {**reads, **row.get("options", {})}
+                        yield {**names, **row}
+                except SavepointError as error:
+                    # An operator that cannot be read does not hide the others.
+                    yield {**names, "note": str(error)}
 
 
 def _names_of_plan(plan: CompiledPlan | None, operator: OperatorState) -> Row:

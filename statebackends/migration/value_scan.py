@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -50,6 +51,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import (
     StateRef,
 )
 from pyspark_savepoint.statebackends.requests.request import TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import headers_ahead
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
 T = TypeVar("T")
@@ -105,15 +107,17 @@ class Scan:
     def pieces(self, plans: Sequence[OperatorMigration]) -> list[ScanUnit]:
         """Return the pieces of all states that must be read."""
         pieces: list[ScanUnit] = []
-        for number, plan in enumerate(plans):
-            if scanned_states(plan):
-                limit = plan.operator.max_parallelism
-                count = 1 if self.limit is not None else max(1, min(limit, plan.operator.state_size // PIECE))
-                bounds = [limit * part // count for part in range(count + 1)]
-                sample = max(MIN_SAMPLE, SAMPLE // count)
-                pieces += [ScanUnit(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
-            if any(_is_scanned(plan, state_plan) for state_plan in plan.operator_plans):
-                pieces += [ScanUnit(number, False, index, index) for index in range(len(plan.opened.streams))]
+        with _headers_of(plans):
+            for number, plan in enumerate(plans):
+                if scanned_states(plan):
+                    limit = plan.operator.max_parallelism
+                    count = 1 if self.limit is not None else max(1, min(limit, plan.operator.state_size // PIECE))
+                    bounds = [limit * part // count for part in range(count + 1)]
+                    sample = max(MIN_SAMPLE, SAMPLE // count)
+                    spans = pairwise(bounds)
+                    pieces += [ScanUnit(number, True, first, after - 1, sample) for first, after in spans]
+                if any(_is_scanned(plan, state_plan) for state_plan in plan.operator_plans):
+                    pieces += [ScanUnit(number, False, index, index) for index in range(len(plan.opened.streams))]
         return pieces
 
     def run(self, plans: Sequence[OperatorMigration], piece: ScanUnit) -> Findings:
@@ -123,6 +127,13 @@ class Scan:
         for state in findings.values():
             state.synthetic = plan.change.synthetic.proven if plan.change is not None else None
         return findings
+
+
+def _headers_of(plans: Sequence[OperatorMigration]) -> AbstractContextManager[None]:
+    """Return a block within which the headers of all operators are opened in the background."""
+    if not plans:
+        return nullcontext()
+    return headers_ahead(plans[0].opened.savepoint, (plan.operator for plan in plans))
 
 
 def _readings(plan: StatePlan) -> list[Misread | None]:

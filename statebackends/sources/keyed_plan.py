@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
-from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
@@ -250,8 +250,12 @@ class KeyedSplit:
 
     def opened_ahead(self, width: int = FEW_AHEAD) -> AbstractContextManager[None]:
         """Return a block within which the sources are opened in the background; at first a few, by default."""
+        return opened_ahead(self.reads(), width)
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read when the sources are opened."""
         key_groups = set(self.key_groups)
-        return opened_ahead((read for source in self.sources for read in source.reads(key_groups)), width)
+        return (read for source in self.sources for read in source.reads(key_groups))
 
 
 def with_catalogs(splits: Sequence[KeyedSplit]) -> list[KeyedSplit]:

@@ -16,7 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -149,6 +149,24 @@ class OpenOperator:
     def operator_state_names(self) -> list[str]:
         """The names of operator states."""
         return list(self.operator_states_by_name)
+
+
+def headers_ahead(savepoint: Snapshot, operators: Iterable[OperatorState]) -> AbstractContextManager[None]:
+    """Return a block within which the headers of all these operators are opened in the background, in this order.
+
+    Each operator opens its own headers together. Who opens many operators one after the other would wait for each.
+    """
+    if not savepoint.location.filesystem.is_remote:
+        return nullcontext()
+
+    def reads() -> Iterator[Read]:
+        for operator in operators:
+            for found in (keyed_sources, operator_sources):
+                with suppress(SavepointError):  # who opens the operator says it
+                    for stream in found(savepoint, operator):
+                        yield from stream.header_reads()
+
+    return opened_ahead(reads())
 
 
 def _locations(source: AnyKeyedSource) -> Iterator[StateLocation]:

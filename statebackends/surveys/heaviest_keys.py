@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.io.byte_source import Read
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -109,6 +110,10 @@ class HeaviestKeys:
 
     operator: Surveyed
     split: KeyedSplit
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read when the files are opened."""
+        return self.split.reads()
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """Yield the ``top`` heaviest rows of every state of each file."""

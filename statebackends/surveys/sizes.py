@@ -163,6 +163,10 @@ class KeyedSizes:
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
 
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read when the files are opened."""
+        return self.split.reads()
+
     def rows(self, request: TableRequest) -> Iterator[ManyRows]:
         """Yield one row per state and key group."""
         sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()

@@ -9,6 +9,7 @@ the request names no operator, an operator that cannot be read does not hide the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -22,6 +23,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.sources.open_operator import headers_ahead
 
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")
@@ -94,6 +96,8 @@ class Refused:
         yield self.operator.row(note=self.why)
 
 
+#: Tables whose parts are planned by the headers of an operator.
+BY_HEADERS = ("verification", "ttl_ages")
 #: Tables that have rows of keyed state alone.
 OF_KEYS = ("heaviest_keys", "ttl_ages")
 PlannedPart = tuple[Surveyed, SurveyPart]
@@ -227,11 +231,15 @@ class SurveyPartition:
             savepoint = opened(self.request)
             savepoint.expect_version(self.digest)
             operators = {operator.operator_id: operator for operator in savepoint.operators}
-        for part in self.parts:
-            if isinstance(part, OperatorID):
-                yield from parts_of(self.plan, savepoint, operators[part], self.request, 1)
-            else:
-                yield part
+        with ExitStack() as stack:
+            if whole and self.request.table in BY_HEADERS:
+                mine = (operator for operator in operators.values() if operator.operator_id in whole)
+                stack.enter_context(headers_ahead(savepoint, mine))
+            for part in self.parts:
+                if isinstance(part, OperatorID):
+                    yield from parts_of(self.plan, savepoint, operators[part], self.request, 1)
+                else:
+                    yield part
 
     def _rows(self, operator: Surveyed, part: SurveyPart) -> list[Row | ManyRows]:
         try:

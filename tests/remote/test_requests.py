@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -290,6 +291,41 @@ def test_a_changed_query_is_decided_by_one_read_of_each_header(
     assert len(files) == 1
     assert [one.kind for one in measured.requests if one.key in files] == ["GET"]
     assert sum(one.given > 0 for one in measured.requests if one.key.endswith("_metadata")) == 1
+
+
+@pytest.fixture(scope="module")
+def many_operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of twelve operators, each with a file that is too large to come whole with its header."""
+    path = tmp_path_factory.mktemp("operators") / "savepoint"
+    savepoint = pyspark_savepoint.create(max_parallelism=128)
+    rows = pa.table({"key": pa.array(range(60_000)), "total": pa.array(range(60_000))})
+    for number in range(12):
+        savepoint = savepoint.with_operator(f"op{number}", rows)
+    savepoint.write(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (("ls", "{}"), 3),
+        (("schema", "{}"), 3),
+        (("sizes", "{}"), 3),
+        (("check-restore", "{}", "{}"), 3),
+        (("check-migration", "{}", "--flink", "2.3"), 4),
+        (("migrate", "{}", "{}-new", "--flink", "1.20"), 12),
+        (("doctor", "{}"), 6),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_headers_of_all_operators_come_together(
+    measured: MeasuredStore, many_operators: Path, words: tuple[str, ...], most: int
+) -> None:
+    """A chain of one request for each operator would be twelve more."""
+    measured.upload(many_operators, "many")
+    measured.latency = 0.05
+    assert run(measured, *(word.format("s3://bucket/many") for word in words)) == 0
+    assert chain(measured.requests) <= most
 
 
 def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ from pyspark_savepoint.statebackends.rows.descriptors import service_of
 from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
 
 #: Packages that are always on the class path.
 ALWAYS_THERE = ("java.", "javax.", "scala.", "org.apache.flink.", "org.apache.avro.")
@@ -241,22 +241,23 @@ def from_snapshot(savepoint: Snapshot, opened: Mapping[OperatorID, OpenOperator]
     """
     opened = opened or {}
     operators = []
-    for number, operator in enumerate(savepoint.operators):
-        states = registered_states(opened.get(operator.operator_id) or OpenOperator(savepoint, operator))
-        operators.append(
-            OperatorDescription(
-                label=repr(operator.uid or operator.name or str(operator.operator_id)),
-                uid=operator.uid,
-                name=operator.name,
-                ids=OperatorIDPair(operator.operator_id, "uid" if operator.uid else "uid hash"),
-                task=number,
-                parallelism=operator.parallelism,
-                key=states.keys[-1] if states.keys else None,
-                keyed_states={name: _describe(metas[-1]) for name, metas in states.keyed.items()},
-                operator_states={name: _describe(metas[-1]) for name, metas in states.operator.items()},
-                timers=states.timers,
+    with headers_ahead(savepoint, savepoint.operators):
+        for number, operator in enumerate(savepoint.operators):
+            states = registered_states(opened.get(operator.operator_id) or OpenOperator(savepoint, operator))
+            operators.append(
+                OperatorDescription(
+                    label=repr(operator.uid or operator.name or str(operator.operator_id)),
+                    uid=operator.uid,
+                    name=operator.name,
+                    ids=OperatorIDPair(operator.operator_id, "uid" if operator.uid else "uid hash"),
+                    task=number,
+                    parallelism=operator.parallelism,
+                    key=states.keys[-1] if states.keys else None,
+                    keyed_states={name: _describe(metas[-1]) for name, metas in states.keyed.items()},
+                    operator_states={name: _describe(metas[-1]) for name, metas in states.operator.items()},
+                    timers=states.timers,
+                )
             )
-        )
     return JobDescription(tuple(operators), notes=("the job does not set max parallelism",))
 
 
