@@ -103,7 +103,9 @@ def accumulator_of(calls: Sequence[AggregateCall], rows: Sequence[Column], *, co
     for arguments, users in lists.items():
         shown = ", ".join(names[index] for index in arguments)
         buffers.append(Buffer(Column(f"DISTINCT({shown})", VIEW), None, "view", None, Merge.SAME, arguments))
-        if len(users) > 64 or (counts_rows and len({calls[user].filter for user in users}) > 1):
+        if len(users) > 1 and any(call.retracts for call in calls):
+            unknown.append(f"several calls of DISTINCT({shown}), as rows are also taken out,")
+        elif len(users) > 64 or (counts_rows and len({calls[user].filter for user in users}) > 1):
             unknown.append(f"DISTINCT({shown}) of calls with different filters")
     distinct = tuple((arguments, tuple(users)) for arguments, users in lists.items())
     return Accumulator(tuple(buffers), distinct, tuple(unknown))

@@ -93,6 +93,7 @@ FUNCTIONS: Mapping[str, str] = MappingProxyType(
         "min_of_rows": "(state, field): the smallest",
         "max_of_rows": "(state, field): the largest",
         "view_of_rows": "(state, field): the map from values of the field to how often they are in those rows",
+        "nulls_of_rows": "(state, field): how many of those rows have no value in the field, of keys that have such",
         "associations": "(state of the other side, keys where NULL matches nothing): its number of rows that match",
         "new_associations": "(): as 'associations', for rows whose other side has changed as well",
         "matching": "(state of the other side, condition, keys where NULL matches nothing): as 'associations', of rows "

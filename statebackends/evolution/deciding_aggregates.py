@@ -348,15 +348,11 @@ def _of_buffered_rows(
     old: Aggregation, new: Aggregation, call: AggregateCall, buffer: Buffer
 ) -> tuple[Expression, str] | None:
     """Return an aggregate of OVER, from the rows that it keeps to take them out later."""
-    rows = next((one for one in old.shape.states if one.name == "inputState"), None)
-    if rows is None or not old.retracts or len(call.arguments) != 1 or call.filter >= 0 or call.distinct:
-        return None
-    if old.lineage.over_window(old.node) != new.lineage.over_window(new.node):
-        return None
-    wanted = new.rows[call.arguments[0]].digest
-    place = next((index for index, term in enumerate(old.rows[: len(rows.columns)]) if term.digest == wanted), None)
+    place = _buffered_place(old, new, call)
     if place is None:
         return None
+    if call.distinct:
+        return _of_buffered_values(old, new, call, buffer)
     state, reason = OldState("inputState"), "from the rows that OVER keeps"
     if call.function in OF_ROWS and not buffer.part:
         return Call(OF_ROWS[call.function], (state, place)), reason
@@ -365,6 +361,31 @@ def _of_buffered_rows(
     if call.function in ("MIN", "MAX") and buffer.part == "extreme":
         return Call(f"{call.function.lower()}_structure_of_rows", (state, place)), reason
     return None
+
+
+def _buffered_place(old: Aggregation, new: Aggregation, call: AggregateCall) -> int | None:
+    """Return where the rows that OVER keeps have the argument of a call; None if they do not."""
+    rows = next((one for one in old.shape.states if one.name == "inputState"), None)
+    if rows is None or not old.retracts or len(call.arguments) != 1 or call.filter >= 0:
+        return None
+    if old.lineage.over_window(old.node) != new.lineage.over_window(new.node):
+        return None
+    wanted = new.rows[call.arguments[0]].digest
+    return next((index for index, term in enumerate(old.rows[: len(rows.columns)]) if term.digest == wanted), None)
+
+
+def _of_buffered_values(
+    old: Aggregation, new: Aggregation, call: AggregateCall, buffer: Buffer
+) -> tuple[Expression, str] | None:
+    """Return an aggregate of different values, of the map of values that is made of the rows that OVER keeps."""
+    number = [arguments for arguments, _ in new.accumulator.distinct].index(call.arguments)
+    state = f"distinctAcc_{number}"
+    sums = call.function in ("SUM", "$SUM0", "AVG") and buffer.part != "count"
+    if old.shape.state(state) is not None or not (sums or call.function == "COUNT" or buffer.part == "count"):
+        return None
+    source = Call("sum_of_values" if sums else "count_of_values", (OldState(state),))
+    source = Call("zero_if_null", (source,)) if sums and buffer.initial == 0 else source
+    return source, "from the rows that OVER keeps"
 
 
 def view_changes(old: Aggregation, new: Aggregation, options: Options) -> Iterator[StateChange]:
@@ -402,7 +423,7 @@ def _distinct_change(
             continue
         before = old.shape.state(f"distinctAcc_{partner[0]}{suffix}") if partner else None
         if partner is None or before is None:
-            yield _new_view(new, state, options)
+            yield _view_of_rows(old, new, state, users) or _new_view(new, state, options)
             continue
         bits = _bits(old, new, partner[1], users, options)
         anew = [call for call, bit in zip(users, bits, strict=True) if bit is None]
@@ -475,6 +496,19 @@ def _new_view(new: Aggregation, state: StateShape, options: Options) -> StateCha
     )
     field = _without_values(field, options)
     return StateChange(field.verdict, None, state, (field,), reasons=(field.reason,), merge=Merge.UNION)
+
+
+def _view_of_rows(old: Aggregation, new: Aggregation, state: StateShape, users: tuple[int, ...]) -> StateChange | None:
+    """Return the values of DISTINCT, or the number of NULLs, of the rows that OVER keeps; None if it keeps none."""
+    places = {_buffered_place(old, new, new.calls[user]) for user in users}
+    (place, *others) = places
+    if place is None or others or old.shape.state(state.name) is not None:
+        return None
+    function = "nulls_of_rows" if state.layout is Layout.DISTINCT_NULLS else "view_of_rows"
+    column, reason = state.columns[0], "from the rows that OVER keeps"
+    source = Call(function, (OldState("inputState"), place))
+    field = FieldSource(column.name, column.kind, Verdict.DERIVED, source, reason=reason)
+    return StateChange(Verdict.DERIVED, None, state, (field,), merge=Merge.ADD, reasons=(reason,))
 
 
 def _without_values(field: FieldSource, options: Options) -> FieldSource:

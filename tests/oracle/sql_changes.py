@@ -204,7 +204,24 @@ def of_sums(calls: str, columns: str = "shop STRING, a INT") -> Query:
     return Query(columns, f"SELECT shop, {calls} AS a FROM ({sums}) GROUP BY shop")
 
 
+def over_rows(calls: str, columns: str) -> Query:
+    """A query with aggregates of five orders of a shop; orders of the last 40 seconds wait for the watermark."""
+    late = ORDERS.replace("FOR ts AS ts", "FOR ts AS ts - INTERVAL '40' SECOND")
+    rows = "WINDOW w AS (PARTITION BY shop ORDER BY ts ROWS BETWEEN 4 PRECEDING AND CURRENT ROW)"
+    return Query(f"id BIGINT, {columns}", f"SELECT id, {calls} FROM orders {rows}", (late,))
+
+
 CASES: Mapping[str, Case] = {
+    "over-distinct-added": Case(
+        over_rows("SUM(price) OVER w AS a", "a INT"),
+        over_rows("SUM(price) OVER w AS a, COUNT(DISTINCT price) OVER w AS n", "a INT, n BIGINT"),
+        orders(),
+    ),
+    "over-maximum-added": Case(
+        over_rows("SUM(price) OVER w AS a", "a INT"),
+        over_rows("SUM(price) OVER w AS a, MAX(price) OVER w AS b", "a INT, b INT"),
+        orders(),
+    ),
     "maximum-beside-minimum": Case(
         of_sums("MIN(n)"), of_sums("MIN(n) AS b, MAX(n)", "shop STRING, b INT, a INT"), orders()
     ),

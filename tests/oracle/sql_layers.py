@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.oracle.sql_changes import ORDERS, PAYMENTS, Case, Script
-from tests.oracle.sql_kinds import CHANGED, MINI, PAID, RATES, Kinds, changes, main, orders
+from tests.oracle.sql_kinds import CHANGED, LATER, MINI, PAID, RATES, Kinds, changes, main, orders
 from tests.oracle.sql_tried import BEST, WINDOWS
 
 #: What was expected of each change.
@@ -198,6 +198,20 @@ def _rows(kinds: Kinds) -> None:
     grouped = f"SELECT shop, SUM(p) AS p, MAX(a) AS a FROM ({over}) GROUP BY shop"
     _add(kinds, "behind/over-grouped", "kept", "shop p a", grouped, "SUM(p) AS p, MAX(a) AS a",
          "MAX(a) AS a, SUM(p) AS p", to="shop a p")  # fmt: skip
+    for name, bound in (("rows", "ROWS BETWEEN 4"), ("range", "RANGE BETWEEN INTERVAL '1' MINUTE")):
+        spec = f"WINDOW w AS (PARTITION BY shop ORDER BY ts {bound} PRECEDING AND CURRENT ROW)"
+        waiting = f"SELECT shop, id, SUM(price) OVER w AS p FROM orders {spec}"
+        for late, tables in (("", (ORDERS,)), ("-late", (LATER,))):
+            kinds.tables = tables
+            for call, added in (
+                ("maximum", "MAX(price) OVER w AS a"),
+                ("distinct", "COUNT(DISTINCT price) OVER w AS n"),
+                ("distinct-average", "AVG(DISTINCT price) OVER w AS a"),
+            ):
+                outcome = "refused" if call == "distinct-average" else "kept"  # the plan has two calls for it
+                _add(kinds, f"behind/over-{name}-{call}{late}", outcome, "shop id p", waiting, "AS p", f"AS p, {added}",
+                     to=f"shop id p {added[-1]}")  # fmt: skip
+    kinds.tables = (ORDERS,)
     doubled = over.replace("LAST_VALUE(amount)", "SUM(amount * 2)")
     _add(kinds, "behind/over-factor", "refused", "shop id p a", doubled, "* 2", "* 3")
     top = BEST.format("shop, id, amount, rn", "shop", "amount DESC, id", "orders", "rn <= 3")
@@ -376,6 +390,13 @@ def _changelogs(kinds: Kinds, seed: int) -> None:
     turned = ("COUNT(DISTINCT item) AS n, COUNT(DISTINCT amount) AS c",
               "COUNT(DISTINCT amount) AS c, COUNT(DISTINCT item) AS n")  # fmt: skip
     _add(kinds, "live-join/distincts-turned", "kept", "shop n c", pairs, *turned, to="shop c n")
+    both = "SELECT shop, COUNT(DISTINCT amount) AS n, SUM(DISTINCT amount) AS a FROM changed GROUP BY shop"
+    _add(kinds, "live-join/distinct-of-two-behind", "refused", "shop n a", both, "AS a", "AS a", "AS n", "+ 0 AS n")
+    _add(kinds, "live-join/distinct-of-two-fewer", "refused", "shop n a", both, ", SUM(DISTINCT amount) AS a", "",
+         to="shop n")  # fmt: skip
+    one = "SELECT shop, COUNT(DISTINCT amount) AS n FROM changed GROUP BY shop"
+    _add(kinds, "live-join/distinct-of-two-more", "refused", "shop n", one, "AS n", "AS n, SUM(DISTINCT amount) AS a",
+         to="shop n a")  # fmt: skip
     _add(kinds, "live-join/distinct-gone", "kept", "shop n c", pairs, "COUNT(DISTINCT item) AS n, ", "", to="shop c")
 
 

@@ -36,11 +36,13 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     PARTS,
     RANK,
     SINGLE,
+    TIME,
+    VALUE,
     StateRows,
     put_together,
     rows_of_column,
 )
-from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
+from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values, without_waiting
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
@@ -299,6 +301,8 @@ def _user_rows(change: StateChange, keys: KeyRows) -> StateRows:
     view = change.fields[0].source
     if isinstance(view, Call) and view.function == "view_of_rows":
         return _view(keys, *view.arguments)
+    if isinstance(view, Call) and view.function == "nulls_of_rows":
+        return _nulls(keys, *view.arguments)
     names = [one.source.name for one in change.fields if isinstance(one.source, Backfilled)]
     if not names:
         return no_rows_of(change.new)
@@ -322,6 +326,7 @@ def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
     rows = keys.states[state.state]
     if NUMBER in rows.parts:
         return rows  # the values of another call, with their numbers
+    rows = without_waiting(rows, keys.states) if TIME in rows.parts else rows
     there = np.flatnonzero(np.asarray(rows.fields[place].is_valid()))
     rows = rows.take(there)
     weights = np.asarray(rows.parts[COUNT], np.int64) if COUNT in rows.parts else np.ones(len(rows), np.int64)
@@ -330,3 +335,11 @@ def _view(keys: KeyRows, state: Any, place: Any) -> StateRows:
     counts = np.bincount(number, weights=weights, minlength=len(firsts)).astype(np.int64)
     values = rows.fields[place].take(pa.array(firsts))
     return StateRows(rows.owner[firsts], (values,), {NUMBER: pa.array(counts)})
+
+
+def _nulls(keys: KeyRows, state: Any, place: Any) -> StateRows:
+    """Return how often a field of a state's rows is NULL, of each key where it is."""
+    rows = without_waiting(keys.states[state.state], keys.states)
+    counts = np.bincount(rows.owner[np.asarray(rows.fields[place].is_null())], minlength=keys.count)
+    owner = np.flatnonzero(counts)
+    return StateRows(owner, (), {VALUE: pa.array(counts[owner].astype(np.int64))})
