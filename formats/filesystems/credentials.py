@@ -1,18 +1,21 @@
 """Credentials of object stores: where they come from, and that they are asked for again before they expire.
 
 Keys in the environment and in profiles are read again every few seconds, because rotation replaces them there. obstore
-itself asks web identity, containers with a token file, instances, and the files of Google and Azure. A profile that
-names another source (SSO, a role, a process) needs boto3.
+itself asks web identity by https, containers with a token file, instances, and the files of Google and Azure. A profile
+that names another source (SSO, a role, a process) needs boto3.
 """
 
 from __future__ import annotations
 
 import configparser
+import html
 import json
 import os
+import re
 import shutil
 import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +80,36 @@ class ContainerKeys:
         return keys
 
 
+@redacted
+@dataclass(frozen=True)
+class IdentityKeys:
+    """A credential provider for obstore that asks an STS by http, as emulators have; obstore asks by https alone."""
+
+    uri: str
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the keys for the current token of the web identity, with the time when they expire."""
+        with open(os.environ["AWS_WEB_IDENTITY_TOKEN_FILE"], encoding="utf-8") as file:
+            token = file.read().strip()
+        form = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": os.environ["AWS_ROLE_ARN"],
+            "RoleSessionName": os.environ.get("AWS_ROLE_SESSION_NAME") or "WebIdentitySession",
+            "WebIdentityToken": token,
+        }
+        body = urllib.parse.urlencode(form).encode()
+        with urllib.request.urlopen(self.uri, body, timeout=METADATA_TIMEOUT) as answer:  # noqa: S310
+            text = answer.read(MAX_ANSWER).decode()
+        names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        found = {name: re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text) for name in names}
+        missing = [name for name, value in found.items() if value is None]
+        if missing:
+            raise ValueError(f"the answer of STS lacks {', '.join(missing)}")
+        key, secret, session, expires = (html.unescape(value[1]) for value in found.values() if value)
+        return {**_keys(key, secret, session), "expires_at": datetime.fromisoformat(expires)}
+
+
 def _keys(key: str, secret: str, token: str | None) -> dict[str, Any]:
     return {
         "access_key_id": key,
@@ -107,6 +140,9 @@ def s3_credentials() -> Any:
         except ImportError:
             raise LookupError(f"profile {name!r} has {source}, which needs boto3: install it") from None
         return Boto3CredentialProvider()
+    sts = os.environ.get("AWS_ENDPOINT_URL_STS", "")
+    if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE") and os.environ.get("AWS_ROLE_ARN") and sts.startswith("http://"):
+        return IdentityKeys(sts)
     if os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE") or os.environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
         return None
     uri = os.environ.get(CONTAINER_URI)

@@ -1,4 +1,4 @@
-"""Identities of Azure and Google: where their tokens are asked for, and that requests to the store have them."""
+"""Identities of Azure, Google and S3: where their tokens are asked for, and that requests to the store have them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.remote.conftest import SHOP
 from tests.remote.faulty_writes import run
 from tests.remote.measured_store import measured_store
+
+KEYS_OF_STS = """<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>
+<AccessKeyId>key-of-sts</AccessKeyId><SecretAccessKey>a/secret+</SecretAccessKey><SessionToken>a-session</SessionToken>
+<Expiration>2099-01-01T00:00:00Z</Expiration>
+</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"""
 
 
 class Issuer(ThreadingHTTPServer):
@@ -44,6 +49,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append(f"{self.path} {body} {self.headers.get('x-identity-header', '')}")
         until = {"expires_in": 3600, "expires_on": "4102444800"}
         text = json.dumps({"access_token": "a-token", "token_type": "Bearer", "resource": "x", **until})
+        if "AssumeRoleWithWebIdentity" in body:
+            text = KEYS_OF_STS
         self.send_response(200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(text)))
@@ -108,3 +115,23 @@ def test_a_service_account_of_google(issuer: Issuer, monkeypatch: pytest.MonkeyP
     (authorization,) = authorizations("gs://bucket/shop", "")
     assert authorization.startswith("Bearer ey")
     assert not issuer.asked
+
+
+def test_a_web_identity_of_s3_by_http(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("federated\n")
+    with measured_store() as store:
+        store.upload(SHOP, "shop")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/flink")
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", issuer.uri)
+        assert run(store, "sizes", "s3://bucket/shop") == 0
+        sent = [{name.lower(): text for name, text in headers.items()} for headers in store.headers]
+    assert sent
+    assert all("Credential=key-of-sts/" in headers["authorization"] for headers in sent)
+    assert {headers["x-amz-security-token"] for headers in sent} == {"a-session"}
+    assert issuer.asked
+    assert all("WebIdentityToken=federated" in text for text in issuer.asked)
