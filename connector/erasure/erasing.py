@@ -76,7 +76,7 @@ from pyspark_savepoint.plan.connector_changes import (
 )
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import base_read, with_states, with_stored_keys_deleted
-from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan
+from pyspark_savepoint.plan.operator_plan import KEYED, TIMERS, OperatorPlan, headers_of_bases
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
 from pyspark_savepoint.plan.state_inputs import add_state
 from pyspark_savepoint.statebackends.connectors.channel_records import parts_of
@@ -189,7 +189,8 @@ class Erasing:
         return dict(zip(COUNTS, counts, strict=True))
 
     def _prepare(self) -> None:
-        plans = Operators(with_states(plan) for plan in self.plan.operators)
+        with headers_of_bases([plan.base for plan in self.plan.operators]):
+            plans = Operators(with_states(plan) for plan in self.plan.operators)
         self.plan = SavepointPlan(plans, self.plan.bases, self.plan.max_parallelism, self.plan.state_backend)
         listed = batches_of(self.options, self.path, table="states")[1]
         self.states = [row for batch in listed for row in batch.to_pylist()]

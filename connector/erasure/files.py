@@ -146,17 +146,21 @@ class _Files:
     def all(self) -> Iterator[Searched]:
         metadata = FileLocation(self.snapshot.location.filesystem, self.snapshot.metadata_path)
         yield self._file(metadata, "_metadata", ("", "metadata"))
-        for operator in self.snapshot.operators:
-            yield from self._inline(operator)
-            named_files = list(self._named_by(operator))
-            with opened_ahead(
-                (_whole(one), WHOLE) for one, _ in named_files if self._content_id(one, True) not in self.before
-            ):
-                for location, kind in named_files:
+        named_files = {operator.operator_id: list(self._named_by(operator)) for operator in self.snapshot.operators}
+        unsearched = (
+            (_whole(one), WHOLE)
+            for locations in named_files.values()
+            for one, _ in locations
+            if self._content_id(one, True) not in self.before
+        )
+        with opened_ahead(unsearched):
+            for operator in self.snapshot.operators:
+                yield from self._inline(operator)
+                for location, kind in named_files[operator.operator_id]:
                     self._file(location, self._name(location), (operator.operator_id.hex, kind))
-            for _, subtask in sorted(operator.subtasks.items()):
-                if subtask.managed_keyed_state is not None:
-                    self._tables(operator, subtask.managed_keyed_state)
+                for _, subtask in sorted(operator.subtasks.items()):
+                    if subtask.managed_keyed_state is not None:
+                        self._tables(operator, subtask.managed_keyed_state)
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
         yield from (searched for name, searched in self.by_name.items() if name != "_metadata")
