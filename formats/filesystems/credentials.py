@@ -99,8 +99,12 @@ class IdentityKeys:
             "WebIdentityToken": token,
         }
         body = urllib.parse.urlencode(form).encode()
-        with urllib.request.urlopen(self.uri, body, timeout=METADATA_TIMEOUT) as answer:  # noqa: S310
-            text = answer.read(MAX_ANSWER).decode()
+        try:
+            with urllib.request.urlopen(self.uri, body, timeout=METADATA_TIMEOUT) as answer:  # noqa: S310
+                text = answer.read(MAX_ANSWER).decode()
+        except urllib.error.HTTPError as error:
+            code = re.search(r"<Code>\s*(\w+)\s*</Code>", error.read(MAX_ANSWER).decode(errors="replace"))
+            raise ValueError(f"STS answers {error.code}" + (f", {code[1]}" if code else "")) from None
         names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
         found = {name: re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text) for name in names}
         missing = [name for name, value in found.items() if value is None]

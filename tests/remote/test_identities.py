@@ -32,6 +32,8 @@ class Issuer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[str] = []
+        #: A code of an error, with which it answers.
+        self.refuses = ""
 
     @property
     def uri(self) -> str:
@@ -51,7 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
         text = json.dumps({"access_token": "a-token", "token_type": "Bearer", "resource": "x", **until})
         if "AssumeRoleWithWebIdentity" in body:
             text = KEYS_OF_STS
-        self.send_response(200)
+        if self.server.refuses:
+            text = f"<ErrorResponse><Error><Code>{self.server.refuses}</Code></Error></ErrorResponse>"
+        self.send_response(400 if self.server.refuses else 200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(text)))
         self.end_headers()
@@ -117,17 +121,23 @@ def test_a_service_account_of_google(issuer: Issuer, monkeypatch: pytest.MonkeyP
     assert not issuer.asked
 
 
-def test_a_web_identity_of_s3_by_http(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def web_identity(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The environment of a pod that has a role and a token, and no keys."""
     (tmp_path / "token").write_text("federated\n")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/flink")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", issuer.uri)
+
+
+@pytest.mark.usefixtures("web_identity")
+def test_a_web_identity_of_s3_by_http(issuer: Issuer) -> None:
     with measured_store() as store:
         store.upload(SHOP, "shop")
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
-        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/flink")
-        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", issuer.uri)
         assert run(store, "sizes", "s3://bucket/shop") == 0
         sent = [{name.lower(): text for name, text in headers.items()} for headers in store.headers]
     assert sent
@@ -135,3 +145,14 @@ def test_a_web_identity_of_s3_by_http(issuer: Issuer, monkeypatch: pytest.Monkey
     assert {headers["x-amz-security-token"] for headers in sent} == {"a-session"}
     assert issuer.asked
     assert all("WebIdentityToken=federated" in text for text in issuer.asked)
+
+
+@pytest.mark.usefixtures("web_identity")
+def test_what_sts_says_is_said(issuer: Issuer, capsys: pytest.CaptureFixture[str]) -> None:
+    issuer.refuses = "ExpiredTokenException"
+    with measured_store() as store:
+        store.upload(SHOP, "shop")
+        assert run(store, "sizes", "s3://bucket/shop") == 2
+    said = capsys.readouterr().err
+    assert "STS answers 400, ExpiredTokenException" in said
+    assert "federated" not in said
