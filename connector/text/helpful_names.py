@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from difflib import get_close_matches
 from functools import wraps
-from inspect import CO_VARKEYWORDS
+from inspect import CO_VARKEYWORDS, unwrap
 from types import FunctionType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
@@ -25,12 +25,13 @@ def own_arguments(verb: Callable[P, A]) -> Callable[P, A]:
 
     A flag takes True and False only: ``lose_data="no"`` would be true.
     """
-    code = verb.__code__
+    declared = unwrap(verb)
+    code = declared.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     known = [name for name in names if name not in ("self", "cls")]
     former = {name: new for name, new in FORMER.items() if new in known and name not in known}
     has_options = code.co_flags & CO_VARKEYWORDS
-    flags = {name for name, default in (verb.__kwdefaults__ or {}).items() if isinstance(default, bool)}
+    flags = {name for name, default in (declared.__kwdefaults__ or {}).items() if isinstance(default, bool)}
 
     @wraps(verb)
     def called(*args: P.args, **arguments: P.kwargs) -> A:
@@ -64,7 +65,7 @@ class HelpfulNames:
         for name, verb in list(cls.__dict__.items()):
             if not isinstance(verb, FunctionType) or name.startswith("_"):
                 continue
-            code = verb.__code__
+            code = unwrap(verb).__code__
             if code.co_argcount + code.co_kwonlyargcount > 1 or code.co_flags & CO_VARKEYWORDS:
                 setattr(cls, name, own_arguments(verb))
 

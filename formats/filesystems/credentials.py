@@ -106,11 +106,11 @@ class IdentityKeys:
             code = re.search(r"<Code>\s*(\w+)\s*</Code>", error.read(MAX_ANSWER).decode(errors="replace"))
             raise ValueError(f"STS answers {error.code}" + (f", {code[1]}" if code else "")) from None
         names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
-        found = {name: re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text) for name in names}
-        missing = [name for name, value in found.items() if value is None]
+        values = {name: re.search(rf"<{name}>\s*([^<\s]+)\s*</{name}>", text) for name in names}
+        missing = [name for name, value in values.items() if value is None]
         if missing:
             raise ValueError(f"the answer of STS lacks {', '.join(missing)}")
-        key, secret, session, expires = (html.unescape(value[1]) for value in found.values() if value)
+        key, secret, session, expires = (html.unescape(value[1]) for value in values.values() if value)
         return {**_keys(key, secret, session), "expires_at": datetime.fromisoformat(expires)}
 
 
