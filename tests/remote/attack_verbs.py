@@ -28,6 +28,7 @@ import numpy as np
 
 from pyspark_savepoint.command_line.main import main as command
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
+from pyspark_savepoint.formats.kernels.interpretation import notice
 from tests.benchmarks.data import UID, write_savepoint
 from tests.benchmarks.rocksdb_data import IncrementalJob
 from tests.remote.conftest import SHOP
@@ -198,6 +199,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     os.environ.update(CREDENTIALS)
+    notice.silence()  # it is said once, where kernels are compiled, which is no result of a verb
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, measured_store() as store, warnings.catch_warnings():
         store.silence = 1.2
