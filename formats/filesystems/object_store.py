@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
+from pyspark_savepoint.formats.filesystems.credentials import not_given
 from pyspark_savepoint.formats.filesystems.listing import Listing
 from pyspark_savepoint.formats.filesystems.remote import MISSING_BUCKET, StoreTarget, refuse, storage_error
 from pyspark_savepoint.formats.filesystems.remote_files import RemoteInputFile, fetched
@@ -46,6 +47,7 @@ from pyspark_savepoint.formats.filesystems.store_answers import (
     IN_BETWEEN,
     LONGEST_PAUSE,
     NO_CONDITIONS,
+    NO_KEYS_NOW,
     NO_RANGES,
     NOWHERE,
     REFUSED,
@@ -179,7 +181,10 @@ class ObjectStore:
                 remedy="set the endpoint that serves the bucket, and its region: endpoint and region in option "
                 "'storageOptions'",
             )
-        return storage_error(OSError(described(error)), self.uri + path)
+        said = described(error)
+        if self.target.scheme == "s3" and (refused := not_given(said, self.uri + path)) is not None:
+            return refused
+        return storage_error(OSError(said), self.uri + path)
 
     def get(self, path: str, byte_range: Any, version: str | None = None, unless: str | None = None) -> Answer:
         """Return a range of an object in one request; FileNotFoundError if there is none."""
@@ -443,7 +448,7 @@ class ObjectStore:
         kind: type[OutputError] = OutputError
         if (status is None and not REFUSED.search(str(error))) or (status is not None and status[1] in IN_BETWEEN):
             kind = UncertainOutcomeError
-        elif status is not None and status[1] in BUSY:
+        elif (status is not None and status[1] in BUSY) or NO_KEYS_NOW.search(str(error)):
             kind = StoreBusyError
         raise kind(
             "a file of the savepoint cannot be written",

@@ -28,7 +28,9 @@ REFUSED = re.compile(
 UNANSWERED = re.compile(
     r"HTTP error: |error sending request|kind: (?:Connect|Timeout|Interrupted|Request|Decode|Unknown)"
 )
-UNREACHED = re.compile(r"kind: Connect|Connect,\s*TimedOut")
+#: A provider of credentials has none now (``credentials.LaterError``).
+NO_KEYS_NOW = re.compile(r"credential provider: LaterError: ")
+UNREACHED = re.compile(r"kind: Connect|Connect,\s*TimedOut|LaterError: .* does not answer")
 #: Where requests to other hosts than the store's are sent, which redirects would send credentials to: no one is there.
 NOWHERE = "127.0.0.1:0"
 HOPELESS = re.compile(rf"{re.escape(NOWHERE)},|certificate|InvalidContentType|builder error|invalid URL", re.IGNORECASE)
@@ -95,6 +97,8 @@ def described(error: Exception) -> str:
 def is_passing(error: Exception) -> bool:
     """Return whether the same request may succeed later: the store was busy, or did not answer."""
     text = str(error)
+    if NO_KEYS_NOW.search(text):
+        return True
     status = STATUS.search(text)
     if status is not None:
         return status[1] in BUSY or status[1] in IN_BETWEEN

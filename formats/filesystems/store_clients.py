@@ -104,7 +104,7 @@ def _s3(target: StoreTarget) -> Client:
     scheme, host = parts_of(options.endpoint)
     if options.virtual_hosted and host and ADDRESS.match(host):
         raise LookupError("virtualHosted needs an endpoint with a host name, not an IP address")
-    credentials = None if options.anonymous else s3_credentials()
+    credentials = None if options.anonymous else s3_credentials(lambda: region_of(bucket, options))
     region = region_of(bucket, options)
     scheme, host = scheme or "https", host or _host_of(region)
     hosts = () if options.anonymous or credentials is not None else s3_credential_hosts(region)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -15,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.remote.conftest import SHOP
-from tests.remote.faulty_writes import run
+from tests.remote.faulty_writes import VERBS, expect_whole, prepared, run
 from tests.remote.measured_store import measured_store
 
-KEYS_OF_STS = """<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>
-<AccessKeyId>key-of-sts</AccessKeyId><SecretAccessKey>a/secret+</SecretAccessKey><SessionToken>a-session</SessionToken>
+KEYS_OF_STS = """<{0}Response xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><{0}Result><Credentials>
+<AccessKeyId>{1}</AccessKeyId><SecretAccessKey>a/secret+</SecretAccessKey><SessionToken>a-session</SessionToken>
 <Expiration>2099-01-01T00:00:00Z</Expiration>
-</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"""
+</Credentials></{0}Result></{0}Response>"""
 
 
 class Issuer(ThreadingHTTPServer):
@@ -32,8 +34,8 @@ class Issuer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[str] = []
-        #: A code of an error, with which it answers.
-        self.refuses = ""
+        #: The key that its STS gives; a code of an error, with which it answers; until when it is busy.
+        self.key, self.refuses, self.busy_until = "key-of-sts", "", 0.0
 
     @property
     def uri(self) -> str:
@@ -51,11 +53,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append(f"{self.path} {body} {self.headers.get('x-identity-header', '')}")
         until = {"expires_in": 3600, "expires_on": "4102444800"}
         text = json.dumps({"access_token": "a-token", "token_type": "Bearer", "resource": "x", **until})
-        if "AssumeRoleWithWebIdentity" in body:
-            text = KEYS_OF_STS
-        if self.server.refuses:
-            text = f"<ErrorResponse><Error><Code>{self.server.refuses}</Code></Error></ErrorResponse>"
-        self.send_response(400 if self.server.refuses else 200)
+        for action in parse_qs(body).get("Action", ()):
+            text = KEYS_OF_STS.format(action, self.server.key)
+        is_busy, refuses = time.monotonic() < self.server.busy_until, self.server.refuses
+        if is_busy or refuses:
+            text = f"<ErrorResponse><Error><Code>{refuses or 'Throttling'}</Code></Error></ErrorResponse>"
+        self.send_response(503 if is_busy else 400 if refuses else 200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(text)))
         self.end_headers()
@@ -122,13 +125,20 @@ def test_a_service_account_of_google(issuer: Issuer, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def web_identity(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An environment without credentials of S3, on a machine that is no instance."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def web_identity(issuer: Issuer, no_keys: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The environment of a pod that has a role and a token, and no keys."""
     (tmp_path / "token").write_text("federated\n")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/flink")
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", issuer.uri)
@@ -156,3 +166,125 @@ def test_what_sts_says_is_said(issuer: Issuer, capsys: pytest.CaptureFixture[str
     said = capsys.readouterr().err
     assert "STS answers 400, ExpiredTokenException" in said
     assert "federated" not in said
+
+
+@pytest.mark.usefixtures("web_identity")
+@pytest.mark.parametrize("number", [1, 6, 13])
+def test_an_sts_that_is_busy_when_keys_are_replaced_is_waited_for(issuer: Issuer, number: int) -> None:
+    """At the first request, while files are copied, and at the publication."""
+    seen: list[str] = []
+
+    def replacing(kind: str, key: str) -> None:
+        seen.append(kind)
+        if len(seen) == number:
+            issuer.key, issuer.busy_until = "newer", time.monotonic() + 1.5
+            store.refused.add("key-of-sts")
+
+    with measured_store() as store:
+        store.upload(SHOP, "shop")
+        before = prepared(store, "cp")
+        store.fault = replacing
+        done = run(store, *VERBS["cp"])
+        assert len(seen) > number
+        store.refused.clear()
+        expect_whole(store, before, done)
+        assert done == 0
+
+
+INCOMPLETE = {
+    "a token without a role": (
+        {"AWS_WEB_IDENTITY_TOKEN_FILE": "{folder}/token"},
+        "AWS_WEB_IDENTITY_TOKEN_FILE is set, and AWS_ROLE_ARN is not",
+        "set AWS_ROLE_ARN",
+    ),
+    "a role without a token": (
+        {"AWS_ROLE_ARN": "arn:aws:iam::1:role/flink"},
+        "AWS_ROLE_ARN is set, and AWS_WEB_IDENTITY_TOKEN_FILE is not",
+        "set AWS_WEB_IDENTITY_TOKEN_FILE",
+    ),
+    "a token that is not there": (
+        {"AWS_ROLE_ARN": "arn:aws:iam::1:role/flink", "AWS_WEB_IDENTITY_TOKEN_FILE": "{folder}/gone"},
+        "AWS_WEB_IDENTITY_TOKEN_FILE names a file that is not there",
+        "set AWS_WEB_IDENTITY_TOKEN_FILE to the file of a token",
+    ),
+    "a key without its secret": (
+        {"AWS_ACCESS_KEY_ID": "a-key"},
+        "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not",
+        "set AWS_SECRET_ACCESS_KEY",
+    ),
+    "a profile that is not there": (
+        {"AWS_PROFILE": "gone"},
+        "there is no profile 'gone'",
+        "set AWS_PROFILE to a profile of {folder}/config",
+    ),
+    "a role whose keys no one gives": ({"AWS_PROFILE": "alone"}, "missing: source_profile", "complete profile 'alone'"),
+    "an STS that is not there": (
+        {
+            "AWS_ROLE_ARN": "arn:aws:iam::1:role/flink",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "{folder}/token",
+            "AWS_ENDPOINT_URL_STS": "https://localhost:1",
+        },
+        "POST to STS",
+        "check AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE, and AWS_ENDPOINT_URL_STS",
+    ),
+    "an instance without a role": (
+        {"AWS_METADATA_ENDPOINT": "{issuer}", "AWS_EC2_METADATA_DISABLED": "", "AWS_ROLE_ARN": "a-role"},
+        "AWS_ROLE_ARN is set, and AWS_WEB_IDENTITY_TOKEN_FILE is not",
+        "set AWS_WEB_IDENTITY_TOKEN_FILE",
+    ),
+}
+
+
+@pytest.mark.usefixtures("no_keys")
+@pytest.mark.parametrize(("environment", "found", "remedy"), INCOMPLETE.values(), ids=INCOMPLETE)
+def test_what_is_missing_in_the_environment_is_said(
+    issuer: Issuer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    environment: dict[str, str],
+    found: str,
+    remedy: str,
+) -> None:
+    (tmp_path / "token").write_text("federated")
+    (tmp_path / "config").write_text("[profile alone]\nrole_arn = arn:aws:iam::1:role/flink\n")
+    issuer.refuses = "NoRole"
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text.format(folder=tmp_path, issuer=issuer.uri))
+    with measured_store() as store:
+        assert run(store, "ls", "s3://bucket/shop", retryLimit=2) == 2
+    said = capsys.readouterr().err
+    assert "this process has no credentials for the storage" in said
+    assert found in said
+    assert f"to do: {remedy.format(folder=tmp_path)}" in said
+
+
+ROLE = """[profile role]
+role_arn = arn:aws:iam::1:role/flink
+source_profile = base
+[profile base]
+aws_access_key_id = a-key
+aws_secret_access_key = s
+"""
+
+
+@pytest.mark.usefixtures("no_keys")
+@pytest.mark.parametrize("region", ["AWS_REGION", "region of the profile", "region of the store"])
+def test_a_profile_with_a_role(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, region: str) -> None:
+    """STS is asked in the region of the process, else in that of the bucket; requests have that of the bucket."""
+    (tmp_path / "config").write_text(
+        ROLE.replace("source_", "region = us-west-2\nsource_") if "prof" in region else ROLE
+    )
+    monkeypatch.setenv("AWS_PROFILE", "role")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", issuer.uri)
+    if region != "AWS_REGION":
+        monkeypatch.delenv("AWS_REGION")
+    with measured_store() as store:
+        store.upload(SHOP, "shop")
+        assert run(store, "sizes", "s3://bucket/shop", region="eu-central-1") == 0
+        sent = {
+            headers["authorization"] for headers in ({k.lower(): v for k, v in one.items()} for one in store.headers)
+        }
+    assert sent
+    assert all("Credential=key-of-sts/" in text and "/eu-central-1/s3/" in text for text in sent)
+    assert any("Action=AssumeRole&" in text for text in issuer.asked)
