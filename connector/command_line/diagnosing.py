@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pyspark_savepoint.api.local_savepoint import open_savepoint
@@ -13,8 +14,10 @@ from pyspark_savepoint.command_line.files import job_at, located
 from pyspark_savepoint.command_line.output import Form, Output
 from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.command_line.read_options import read_options
+from pyspark_savepoint.command_line.wording import worded
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.as_of import Newest, newest_of
+from pyspark_savepoint.text.doors import page_in_words
 from pyspark_savepoint.text.texts import readable_size, replacing
 
 DONE, FOUND = 0, 1
@@ -45,18 +48,19 @@ def report(arguments: Report, output: Output) -> int:
     _remarks(newest, output)
     savepoint = open_savepoint(newest.history[-1].path, **options)
     job = job_at(arguments.job, arguments) if arguments.job is not None else None
-    written = savepoint.inspect.report(
-        arguments.file,
-        folder=arguments.path if len(newest.history) > 1 else None,
-        last=arguments.last,
-        since=None if arguments.since is None else open_savepoint(arguments.since, **options),
-        job=job,
-        flink_version=arguments.flink,
-        budgets=arguments.budget,
-        show_keys=arguments.show_keys,
-        old_plan=None if arguments.old_plan is None else Path(arguments.old_plan),
-        new_plan=None if arguments.new_plan is None else Path(arguments.new_plan),
-    )
+    with page_in_words(partial(worded, command=output.command)):
+        written = savepoint.inspect.report(
+            arguments.file,
+            folder=arguments.path if len(newest.history) > 1 else None,
+            last=arguments.last,
+            since=None if arguments.since is None else open_savepoint(arguments.since, **options),
+            job=job,
+            flink_version=arguments.flink,
+            budgets=arguments.budget,
+            show_keys=arguments.show_keys,
+            old_plan=None if arguments.old_plan is None else Path(arguments.old_plan),
+            new_plan=None if arguments.new_plan is None else Path(arguments.new_plan),
+        )
     size = Path(written).stat().st_size
     output.say(f"{written}: {readable_size(size)}, about {newest.history[-1].path}")
     output.record({"path": written, "bytes": size, "snapshot": newest.history[-1].path})

@@ -52,6 +52,8 @@ CAMEL_NAMES = frozenset(
 )
 #: Arguments of verbs by name, and what has each of their values.
 BY_KEY = MappingProxyType({"where": "--where '{}: CONDITION'", "backfill": "--backfill '{}=FILE'"})
+#: Arguments that no verb has but ``evolve``: other commands name it with them.
+OF_EVOLVE = frozenset({"fill", "backfill", "filters", "nodes", "casts"})
 #: Commands by the verbs of a savepoint.
 COMMANDS_BY_VERB = MappingProxyType(
     {
@@ -76,6 +78,7 @@ COMMANDS_BY_VERB = MappingProxyType(
         "with_offsets": "set-offsets",
         "check_migration": "check-migration",
         "check_evolution": "evolve OLD --dry-run",
+        "evolve": "evolve OLD NEW --old-plan FILE --new-plan FILE",
         "catch_up": "catch-up OLD NEW",
         "migrate": "migrate",
         "vacuum": "vacuum",
@@ -131,6 +134,8 @@ def _door_of(command: str | None) -> Callable[[str], str]:
         if value is None or value.startswith("{"):
             flags.append(flags[0].removesuffix("s"))
         own = next((flag for flag in flags if flag in option_names), None)
+        if own is None and name in OF_EVOLVE:
+            own = f"evolve {flags[-1]}"
         if own is None or value is None:
             return own or text
         if not value.startswith("{"):

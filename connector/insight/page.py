@@ -20,6 +20,7 @@ from typing import Any
 from pyspark_savepoint.formats.redaction import MAX_DISPLAYED, elide, printable, redact
 from pyspark_savepoint.insight import charts
 from pyspark_savepoint.options.release import __version__
+from pyspark_savepoint.text.doors import of_page
 from pyspark_savepoint.text.texts import readable_size
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,6 +29,8 @@ MOST_ROWS = 1000
 MAX_VALUE = 600
 #: Texts that are longer are broken into lines, and have a column for prose.
 WORD, LONG = 24, 60
+#: Columns of sentences that say what was found, and what to do.
+SENTENCES = ("how", "reason", "reasons", "what to do")
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 #: Operators without a uid are named by its hash.
 UID_HASH = re.compile("[0-9a-f]{32}")
@@ -106,8 +109,16 @@ def table(
     titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
     filled = [index for index in range(len(titles)) if any(row[index] not in (None, "") for row in rows)]
     titles = [titles[index] for index in filled]
-    rows = [["" if row[index] is None else row[index] for index in filled] for row in rows]
+    rows = [
+        ["" if row[index] is None else _spelled(title, row[index]) for title, index in zip(titles, filled, strict=True)]
+        for row in rows
+    ]
     return Table(caption, titles, rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS), folded, choices)
+
+
+def _spelled(column: Column, value: Any) -> Any:
+    """Return a sentence in the words of the door that writes the page, and other values as they are."""
+    return of_page(value) if column.title in SENTENCES and isinstance(value, str) else value
 
 
 def html(path: str, sections: Sequence[Section]) -> str:

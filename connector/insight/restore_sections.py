@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.evolution.report import content_of
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationVerdict, Outcome
+from pyspark_savepoint.text.doors import of_page
 from pyspark_savepoint.text.texts import numbered
 
 #: What Flink does without a migration, and verdicts, in a sentence.
@@ -110,7 +111,7 @@ def evolved_of(savepoint: Examined, surveys: Surveys, evolution: Evolution | Non
 def evolution_section(to: Section, evolved: EvolutionReport) -> None:
     to.short = f"states: {evolved.summary}"
     to.about = f"{evolved.evolution.outcome} Of the states: {evolved.summary}."
-    to.hints += [f"{warning}." for warning in evolved.warnings]
+    to.hints += [f"{of_page(warning)}." for warning in evolved.warnings]
     rows = [
         (
             row["done"], row["new_uid"] or row["old_uid"], row["state"],

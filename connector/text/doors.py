@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from pyspark_savepoint.formats.errors import SavepointError
 
@@ -33,7 +34,7 @@ NOTATION = {
     "verb": r"""(?:call )?(?<![\w.'"])(?:(?:Savepoint|sp|inspect|sources|sinks|pyspark_savepoint"""
     r"|(?:load|create|open)\([^()]*\))\.)*"
     r"(?P<verb>(?:with|remove|rename|update|copy|change|assign|merge|check)_\w+|catch_up|"
-    r"(?:rekey|migrate|vacuum|verify)(?=\()|create(?=\(max_)|write(?=\(path\) copies))\b"
+    r"(?:rekey|migrate|vacuum|verify|evolve)(?=\()|create(?=\(max_)|write(?=\(path\) copies))\b"
     rf"(?P<verb_value>{ARGUMENTS})?(?:\.write\([^()]*\))?",
     "argument": r"\bargument '(?P<argument>\w+)'",
     # types={...}
@@ -107,6 +108,25 @@ def of_verbs(text: str) -> str:
     "there is no option 'typesForm', did you mean 'types_from'?"
     """
     return _of_verbs(NO_OPTION.sub(lambda part: part[1] + _snake(part[2].replace(" path,", "")), text))
+
+
+#: The words of the door that writes a page now.
+_OF_PAGE: ContextVar[Callable[[str], str]] = ContextVar("of_page", default=of_verbs)
+
+
+@contextmanager
+def page_in_words(worded: Callable[[str], str]) -> Iterator[None]:
+    """Write pages in the words of a door; without it they are those of ``Savepoint``."""
+    token = _OF_PAGE.set(worded)
+    try:
+        yield
+    finally:
+        _OF_PAGE.reset(token)
+
+
+def of_page(text: str) -> str:
+    """Return a sentence in the words of the door that writes a page."""
+    return _OF_PAGE.get()(text)
 
 
 def of_open(text: str) -> str:

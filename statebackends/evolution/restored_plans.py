@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.belongs import EMITS, early_operators
-from pyspark_savepoint.statebackends.evolution.changes import Evolution, OperatorChange
+from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, OperatorChange
 from pyspark_savepoint.statebackends.evolution.changes import Verdict as Meaning
 from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
@@ -94,9 +94,11 @@ def with_meaning(check: RestoreCheck, evolution: Evolution) -> RestoreCheck:
 
 def _meant(row: OperatorVerdict, changes: Mapping[str, OperatorChange]) -> OperatorVerdict:
     change = changes.get(str(row.match.state.operator_id)) if row.match is not None else None
-    if change is not None and change.narrows and row.verdict is Verdict.FAILS:
+    if change is None:
+        return row
+    if row.verdict is Verdict.FAILS and change.old is not None and change.verdict not in REFUSING:
         return replace(row, remedy=EVOLVE)
-    if change is None or row.verdict not in (Verdict.RESTORES, Verdict.MIGRATES):
+    if row.verdict not in (Verdict.RESTORES, Verdict.MIGRATES):
         return row
     same_place = change.old is not None and change.new is not None and not change.moves
     if change.verdict is Meaning.AS_IS and same_place:

@@ -190,7 +190,7 @@ def taken(
         computed = "" if isinstance(expression, OldField | OldKey | Constant) else "computed from what is there"
         verdict = Verdict.AS_IS if stays or isinstance(expression, Constant) else Verdict.TRANSFORMED
         if not stays and not computed and verdict is Verdict.TRANSFORMED:
-            computed = f"from {_place_name(expression)}"
+            computed = _moved_from(expression, name)
         return FieldSource(name, kind, verdict, expression, merge, reason=computed)
     assert old is not None
     if old.root == "ROW" and kind.root == "ROW":
@@ -202,8 +202,10 @@ def taken(
     return FieldSource(name, kind, Verdict.REFUSED, None, merge, reason=reason)
 
 
-def _place_name(expression: Any) -> str:
-    return f"{getattr(expression, 'name', '') or 'another place'}"
+def _moved_from(expression: Expression, name: str) -> str:
+    """Return from where a value of OLD comes: from a field of another name, or of its own in another place."""
+    old = getattr(expression, "name", "") or name
+    return "it moves to another place" if old == name else f"from {old}"
 
 
 def _nested(name: str, kind: LogicalType, source: Expression, old: LogicalType, merge: Merge | None) -> FieldSource:

@@ -29,7 +29,7 @@ def words(name: str, *target: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "more", "code", "said"),
     [
-        ("agg-reorder", (), 0, "SUM(w): transformed (from SUM(w))"),
+        ("agg-reorder", (), 0, "SUM(w): transformed (it moves to another place)"),
         ("agg-add-sum", (), 1, "SUM(v): filled (give its values in --backfill, or --fill initial to begin with NULL)"),
         ("agg-add-sum", ("--fill", "initial"), 1, "SUM(v): filled (begins with NULL)"),
         ("agg-add-sum", ("--backfill", "total=totals.parquet"), 0, "SUM(v): backfilled (given by you)"),
@@ -44,6 +44,19 @@ def test_answers(run: Run, name: str, more: tuple[str, ...], code: int, said: st
     ran = run(*words(name), *more, "--dry-run")
     assert ran.code == code
     assert said in ran.out
+
+
+def test_other_commands_name_evolve(run: Run, tmp_path: Path) -> None:
+    """``check-restore`` and ``report`` have no argument that gives values: they name the command that has it."""
+    _, old, *plans = words("agg-add-sum")
+    run("report", old, *plans, f"--file={tmp_path}/report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "give its values in evolve --backfill, or evolve --fill initial to begin with NULL" in page
+    assert "argument &#39;backfill&#39;" not in page
+    _, old, old_plan, new_plan = words("ids-filter")
+    ran = run("check-restore", old, new_plan.removeprefix("--new-plan="), old_plan)
+    assert "evolve --filters keep accepts that" in ran.out
+    assert "to do: pyspark-savepoint evolve OLD NEW --old-plan FILE --new-plan FILE writes" in ran.out
 
 
 def test_the_savepoint_is_written(run: Run, tmp_path: Path) -> None:

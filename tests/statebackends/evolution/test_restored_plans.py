@@ -9,7 +9,7 @@ import pytest
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.insight.restore import check_snapshot
-from pyspark_savepoint.statebackends.evolution.restored_plans import TYPES_ONLY
+from pyspark_savepoint.statebackends.evolution.restored_plans import EVOLVE, TYPES_ONLY
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
 from tests.statebackends.evolution.verdicts import changes, names
 
@@ -56,3 +56,12 @@ def test_windows_with_early_results_are_noted() -> None:
     job = json.loads((folder / "new.json").read_text("utf-8"))
     check = check_snapshot(Snapshot.open(str(folder / "before")), job)
     assert any(note.startswith("the windows of 5_group-window-aggregate emit early") for note in check.notes)
+
+
+@pytest.mark.parametrize("name", ["agg-add-sum", "dedup-last"])
+def test_what_fails_and_can_be_carried_over_is_told(name: str) -> None:
+    """A state of SQL is made by ``evolve``, and not by hand."""
+    folder = changes() / "2.3.0" / name
+    job = json.loads((folder / "new.json").read_text("utf-8"))
+    check = check_snapshot(Snapshot.open(str(folder / "before")), job, old_plan=folder / "old.json")
+    assert {row.remedy for row in check.operators if row.verdict is Verdict.FAILS} == {EVOLVE}
