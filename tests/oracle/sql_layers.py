@@ -284,9 +284,11 @@ def _types(kinds: Kinds) -> None:
     last = "SELECT shop, MAX(CAST(ts AS TIMESTAMP(3))) AS st FROM orders GROUP BY shop"
     _add(kinds, "types/precision", "lost", "shop st", last, "MAX(CAST(ts AS TIMESTAMP(3)))",
          "CAST(MAX(CAST(ts AS TIMESTAMP(6))) AS TIMESTAMP(3))")  # fmt: skip
-    renamed = (ORDERS.replace("price INT", "cost INT"),)
+    renamed, script = (ORDERS.replace("price INT", "cost INT"),), kinds.script
+    kinds.script = [(name, kind, {**row, "cost": row["price"]}) for name, kind, row in script]
     _add(kinds, "types/renamed", "kept", "shop a p n", text, "MIN(price)", "MIN(cost)", tables=renamed,
          given={"columns": {"MIN(cost)": "MIN(price)"}})  # fmt: skip
+    kinds.script = script
     best = BEST.format("shop, id, amount", "shop", "amount DESC, id", "orders", "rn <= 2")
     _add(kinds, "types/rank-wider", "kept", "shop id amount", best, tables=big, to="shop id big")
     lasts = BEST.format("item, id, amount", "item", "pt DESC", "orders", "rn = 1")
