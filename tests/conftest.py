@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.data import RESOURCES, unpacked
+from tests.short_lived_jvm import SUBMIT_ARGUMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,9 @@ settings.load_profile("project")
 
 # Every query starts processes that import the package: without bytecode each of them compiles it again, 0.3 s a time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A session of this process, and those of scripts and commands that tests start.
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", SUBMIT_ARGUMENTS)
 
 # Tests are of compiled kernels, also where a user's small input would be interpreted; those of interpreted ones say so.
 os.environ.setdefault("PYSPARK_SAVEPOINT_KERNELS", "compiled")
@@ -139,19 +143,15 @@ def flink_resources() -> Path:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests, in which Spark finds the installed package by itself.
-
-    Its JVM lives for minutes, in which the compiler for hot code takes more of the processor than it saves: tests with
-    Spark take 0.6 times as much without it. Benchmarks are measured with it.
-    """
+    """One session for all tests, in which Spark finds the installed package by itself."""
     from pyspark.sql import SparkSession
 
-    measured = any(item.path.is_relative_to(Path(__file__).parent / "benchmarks") for item in request.session.items)
+    if any(item.path.is_relative_to(Path(__file__).parent / "benchmarks") for item in request.session.items):
+        os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
     # Spark would take the python3 of PATH, which need not be the one that has this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "" if measured else "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         # Benchmarks of real size aggregate more than the default of 1g holds.
         "spark.driver.memory": "4g" if {"BENCH_KEYS", "BENCH_RECORDS"} & set(os.environ) else "1g",

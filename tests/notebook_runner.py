@@ -23,6 +23,8 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
+from tests.short_lived_jvm import SUBMIT_ARGUMENTS
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -75,7 +77,8 @@ def environment(scratch: Path) -> dict[str, str]:
     """That of the kernel, which does not take a Spark of this process for its own."""
     taken = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE")
     own = {name: value for name, value in os.environ.items() if name not in taken}
-    return {**own, "PYSPARK_PYTHON": sys.executable, "IPYTHONDIR": str(scratch / "ipython")}
+    here = {"PYSPARK_PYTHON": sys.executable, "IPYTHONDIR": str(scratch / "ipython")}
+    return {"PYSPARK_SUBMIT_ARGS": SUBMIT_ARGUMENTS, **own, **here}
 
 
 def relative(notebook: nbformat.NotebookNode, place: Path) -> nbformat.NotebookNode:

@@ -40,6 +40,7 @@ from pyspark_savepoint.api.sinks import Sinks
 from pyspark_savepoint.api.sources import Sources
 from pyspark_savepoint.errors import OptionError, SavepointError
 from tests.shop_edits import EDITS
+from tests.short_lived_jvm import SUBMIT_ARGUMENTS
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
@@ -351,6 +352,7 @@ class Verbs:
 def main() -> int:
     """Run all; 1 where one fails, or is missed here."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", SUBMIT_ARGUMENTS)
     conf = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
