@@ -8,7 +8,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from pyspark_savepoint.insight.restore import check_snapshot
 from pyspark_savepoint.insight.section_parts import MOST_COMPARED, MOST_OF_STATE
 from tests.connector.command_line.test_texts_that_leave import acting
 from tests.connector.insight.browser import BROWSER, Page, opened
+from tests.connector.insight.read_page import Read
 from tests.fuzz.shapes import keyed_subtask, made, operator, snapshot, state
 
 if TYPE_CHECKING:
@@ -58,42 +58,6 @@ def of_hostile(room: Path) -> Path:
     states = [state(HOSTILE, "VALUE", "LONG"), state("b" + HOSTILE, "VALUE", own)]
     with made(snapshot(operator(keyed_subtask(states, (1, 2)), HOSTILE, name=HOSTILE + "!"))) as (path, _):
         return Path(pyspark_savepoint.open(path).inspect.report(room / "hostile.html", show_keys=True))
-
-
-class Read(HTMLParser):
-    """The sections, headings, tables and tags of a page."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.sections: list[str] = []
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.rows: dict[str, list[list[str]]] = {}
-        self._table = ""
-        self._in_cell = False
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.tags.add(tag)
-        self.attributes |= given.keys()
-        if tag == "section":
-            self.sections.append(given["id"] or "")
-        if tag == "table":
-            self._table = given["id"] or ""
-            self.rows[self._table] = []
-        if tag == "tr":
-            self.rows[self._table].append([])
-        self._in_cell = tag == "td" or (self._in_cell and tag == "span")
-        if tag == "td":
-            self.rows[self._table][-1].append("")
-
-    def handle_data(self, data: str) -> None:
-        if self._in_cell:
-            self.rows[self._table][-1][-1] += data
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_cell = self._in_cell and tag != "td"
 
 
 def test_sections_and_numbers(of_shop: Path) -> None:
