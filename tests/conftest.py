@@ -50,9 +50,16 @@ LONG = (
     "statebackends/merging/test_shared_files.py",
     "statebackends/migration/test_processes.py",
 )
+#: What leaves a test out, the first of them if several do.
+MARKS = ("resources", "flink", "slow", "thorough")
 ALL_TESTS = "python -m pytest -n 2 --dist loadfile"
 #: How many tests a process left out by their marks.
 LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the gate try each test once with dependencies that it has tried all of them with in other releases."""
+    parser.addoption("--one-set", action="store_true", help="of each test, try one set of parameters")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by folder and by sets, before ``-m`` chooses, and leave out those that read what is not there.
 
     Long files come first.
@@ -87,21 +94,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "flink_resources" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.resources)
     if RESOURCES not in os.environ:
-        left_out = [item for item in items if item.get_closest_marker("resources")]
-        if left_out:
-            left_out[0].config.hook.pytest_deselected(items=left_out)
-            items[:] = [item for item in items if item.get_closest_marker("resources") is None]
+        leave_out(config, items, [item for item in items if item.get_closest_marker("resources")])
+    if config.getoption("one_set"):
+        quick = [item for item in items if not any(map(item.get_closest_marker, ("slow", "thorough", "flink")))]
+        first = {item.nodeid.partition("[")[0]: item for item in reversed(quick)}
+        leave_out(config, items, [item for item in quick if first[item.nodeid.partition("[")[0]] is not item])
     items.sort(key=lambda item: not any(item.path.is_relative_to(here / long) for long in LONG))
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: Sequence[pytest.Item]) -> None:
+    """Take tests from those that were collected."""
+    gone = {id(item) for item in left_out}
+    items[:] = [item for item in items if id(item) not in gone]
+    if gone:
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Count what ``-m`` leaves out, in each process that collects tests."""
     for item in items:
-        counts = item.config.stash.setdefault(LEFT_OUT, {"resources": 0, "flink": 0, "slow": 0, "thorough": 0})
-        for mark in counts:
-            if item.get_closest_marker(mark) is not None:
-                counts[mark] += 1
-                break
+        counts = item.config.stash.setdefault(LEFT_OUT, dict.fromkeys((*MARKS, "sets"), 0))
+        counts[next((mark for mark in MARKS if item.get_closest_marker(mark) is not None), "sets")] += 1
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -126,6 +139,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.line(f"{counts['slow']} slow tests: python -m pytest -m slow")
         terminalreporter.line(f"{counts['thorough']} thorough tests: python -m pytest -m thorough")
         terminalreporter.line(f"{counts['resources']} tests on test resources of Flink, with {RESOURCES}=FOLDER")
+        if config.getoption("one_set"):
+            terminalreporter.line(f"{counts['sets']} sets of parameters, by --one-set")
         terminalreporter.line(f"Run all of them: {ALL_TESTS}")
 
 
