@@ -9,7 +9,8 @@
 
 ``com.shop.Money(cents LONG, cur STRING); com.shop.Status ENUM(NEW, PAID)``. Kryo writes primitive types and boxes
 differently: ``LONG`` and ``long`` are the primitive type, ``Long`` and ``NULLABLE<LONG>`` the box. Classes of
-``java.lang``, ``java.util``, ``java.time`` and ``java.math`` need no package.
+``java.lang``, ``java.util``, ``java.time`` and ``java.math`` need no package, unless the text describes a class of that
+very name: a job may have a ``Locale`` without a package.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ class _Parser:
             self.tokens.append((match[1] or match[2], match.start(1 if match[1] else 2)))
             position = match.end()
         self.place = 0
+        words = [word for word, _ in self.tokens]
+        begins = [0, *(place + 1 for place, word in enumerate(words) if word == ";")]
+        #: The names of all classes of the text, also of those that come later.
+        self.described = {words[place + (words[place] == "final")] for place in begins if place + 1 < len(words)}
 
     def refuse(self, position: int, expected: str) -> NoReturn:
         raise OptionError(
@@ -206,6 +211,8 @@ class _Parser:
         if lower in _PRIMITIVES and word in (lower, word.upper()) and not arguments:
             return PrimitiveType(lower)
         boxed = tuple(_boxed(argument) for argument in arguments)
+        if word in self.described:
+            return ClassType(word, boxed)
         return ClassType(_WORDS.get(word) or SIMPLE.get(word, word), boxed)
 
 

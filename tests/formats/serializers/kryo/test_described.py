@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.formats.class_files.java_types import ClassType
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import (
@@ -286,6 +287,19 @@ def test_words_that_are_not_understood(text: str, expected: str) -> None:
     with pytest.raises(OptionError) as refused:
         WordClasses.parse(text)
     assert expected in refused.value.facts["expected"]
+
+
+def test_a_described_class_comes_before_one_of_the_jdk_with_its_name() -> None:
+    """Wherever the text describes it: a job may have a ``Locale`` without a package."""
+    for text in (
+        "Locale(code STRING); Order(to Locale)",
+        "Order(to Locale, all List<Locale>); final Locale(code STRING)",
+    ):
+        order = WordClasses.parse(text).classes["Order"]
+        assert order.fields[0].type == ClassType("Locale")
+    assert order.fields[1].type == ClassType("java.util.List", (ClassType("Locale"),))
+    other = WordClasses.parse("Order(to Locale)").classes["Order"]
+    assert other.fields[0].type == ClassType("java.util.Locale")
 
 
 PLUG_IN = """
