@@ -10,8 +10,9 @@ without reading the rest of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self
@@ -75,12 +76,40 @@ class ChecksummedOutput:
         self._file.abort()
 
 
-class CheckedInput:
-    """An open file that is read in whole blocks, each verified against its checksum."""
+class VerifiedBlocks:
+    """The blocks of files that were read and match their checksums, so that nobody reads them for that alone."""
 
-    def __init__(self, file: InputFile, checksums: FileChecksums) -> None:
+    def __init__(self) -> None:
+        self._blocks: dict[object, set[int]] = {}
+
+    def of(self, key: object) -> set[int]:
+        """Return the numbers of the blocks of a file, to which others are added."""
+        return self._blocks.setdefault(key, set())
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Add the blocks that are read within the block."""
+        token = _VERIFIED.set(self)
+        try:
+            yield
+        finally:
+            _VERIFIED.reset(token)
+
+
+_VERIFIED: ContextVar[VerifiedBlocks | None] = ContextVar("verified", default=None)
+
+
+class CheckedInput:
+    """An open file that is read in whole blocks, each verified against its checksum, and then added to ``verified``.
+
+    Without ``is_strict`` other blocks are no error.
+    """
+
+    def __init__(self, file: InputFile, checksums: FileChecksums, verified: set[int], is_strict: bool = True) -> None:
         self._file = file
         self._checksums = checksums
+        self._verified = verified
+        self._is_strict = is_strict
         self.path = file.path
         self.size = file.size
         self.modified = file.modified
@@ -106,7 +135,9 @@ class CheckedInput:
             data = memoryview(bytearray(min(BLOCK, self.size - start)))
             self._file.read_into(start, data)
             expected, actual = self._checksums.block(number), xxhash.xxh3_64_digest(data)
-            if actual != expected:
+            if actual == expected:
+                self._verified.add(number)
+            elif self._is_strict:
                 raise damaged(self.path, start, f"checksum {expected.hex()} of {len(data)} bytes", actual.hex())
             self._number, self._last = number, data
         return self._last
@@ -266,7 +297,8 @@ class FileLocation:
     """State in a file: ``size`` is the size in the handle, and ``segment`` marks a part of the file.
 
     A whole file may be longer than the size in its handle (a changelog file has one byte more), but never shorter.
-    ``checksums`` are those of the whole file; all data that is read is verified against them.
+    ``checksums`` are those of the whole file; all data that is read is verified against them. Without
+    ``refuses_damage`` what matches is noted (:class:`VerifiedBlocks`), and the rest is no error.
     """
 
     filesystem: SnapshotFileSystem
@@ -277,6 +309,7 @@ class FileLocation:
     segment: bool = False
     operator: str | None = None
     checksums: FileChecksums | None = None
+    refuses_damage: bool = True
     classes: Any = None
     #: The identity of the file that this one is a copy of.
     copy_of: bytes | None = None
@@ -300,14 +333,25 @@ class FileLocation:
         """Open the file and check its size; errors name the operator. ``opening`` is what is read first."""
         try:
             file: InputFile = self._taken(opening) or self._opened(opening)
-            if self.checksums is not None:
-                file = CheckedInput(file, self.checksums)
+            if self.checksums is not None and (self.refuses_damage or file.size == self.checksums.size):
+                verified = self._verified_blocks(self.checksums)
+                file = CheckedInput(file, self.checksums, verified, self.refuses_damage)
             if file.size < self.start + max(self.size, 0):
                 self._truncated(file)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
         size = self.size if self.segment else file.size - self.start
         return FileByteSource(file, self.start, size, self.classes)
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether the whole file was read before, where that is noted, and matches its checksums."""
+        checksums = self.checksums
+        return checksums is not None and len(self._verified_blocks(checksums)) == -(-checksums.size // BLOCK)
+
+    def _verified_blocks(self, checksums: FileChecksums) -> set[int]:
+        verified = _VERIFIED.get()
+        return set() if verified is None else verified.of((self.filesystem.uri(self.path), checksums.digest))
 
     def _taken(self, opening: Opening) -> InputFile | None:
         return announced_file(self._key(opening)) if self.filesystem.is_remote else None

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
+from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, VerifiedBlocks, opened_ahead
+from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
@@ -213,12 +214,14 @@ class SurveyPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all parts."""
-        rows = _Rows(self.schema)
+        rows, verified = _Rows(self.schema), VerifiedBlocks()
         planned = list(self._planned())
-        with opened_ahead(read for _, part in planned if isinstance(part, ReadingPart) for read in part.reads()):
+        with opened_ahead(_reads(part for _, part in planned)):
             for operator, part in planned:
                 # A part that fails has only the row with its note: the rows before the error would be incomplete.
-                rows.add(self._rows(operator, part))
+                with verified.noted():
+                    found = self._rows(operator, part)
+                rows.add(found)
                 while rows.count >= self.request.batch_rows:
                     yield rows.batch(self.request.batch_rows)
         if rows.count:
@@ -248,6 +251,18 @@ class SurveyPartition:
             if names_one_operator(self.request):
                 raise
             return [operator.row(note=str(error))]
+
+
+def _reads(parts: Iterable[SurveyPart]) -> Iterator[Read]:
+    """Yield what the parts read; a file that has checksums once, since it is verified when it is read whole."""
+    checked = set[object]()
+    for part in parts:
+        for location, opening in part.reads() if isinstance(part, ReadingPart) else ():
+            if isinstance(location, FileLocation) and location.checksums is not None and opening == WHOLE:
+                if location.identity in checked:
+                    continue
+                checked.add(location.identity)
+            yield location, opening
 
 
 class _Rows:

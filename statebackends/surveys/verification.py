@@ -18,10 +18,12 @@ Parts are key groups of one handle; they hold one block of bytes in memory, what
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +51,7 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 from pyspark_savepoint.statebackends.python.python_state import name_of
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets, table_of, vertices
-from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import (
@@ -83,6 +85,7 @@ SCHEMA = pa.schema(
 MAX_ERRORS = 100
 #: Number of files that one part checks.
 FILES_AT_ONCE = 64
+S = TypeVar("S", KeyedSource, OperatorSource)
 ONLY_OWNER = "bytes that only the operator's own code can read: only that they exist was checked"
 
 
@@ -124,10 +127,24 @@ def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest, 
         for source in sources:
             mine = tuple(group for group in key_groups if group in source.key_group_range)
             if mine:
-                yield KeyedVerification(surveyed, source, mine)
+                if isinstance(source, KeyedSource) and len(mine) == len(source.key_group_range):
+                    yield KeyedVerification(surveyed, _noting(savepoint, source), mine)
+                else:
+                    yield KeyedVerification(surveyed, source, mine)
         for raw in timers:
             if meets(raw.offsets.key_group_range, key_groups):
                 yield RawTimerVerification(surveyed, raw, key_groups)
+
+
+def _noting(savepoint: Snapshot, source: S) -> S:
+    """Return a source whose file is compared with its checksums while its state is checked, to read it once."""
+    location, checksums = source.location, savepoint.metadata.checksums
+    if checksums is None or not isinstance(location, FileLocation) or location.checksums is not None:
+        return source
+    folder, name = posixpath.split(location.path)
+    if folder != savepoint.location.directory or name not in checksums:
+        return source
+    return replace(source, location=replace(location, checksums=checksums[name], refuses_damage=False))
 
 
 #: Tallies by state id.
@@ -302,7 +319,7 @@ class RawTimerVerification:
 def _elements(savepoint: Snapshot, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is None:
         for source in operator_sources(savepoint, operator):
-            yield OperatorStateVerification(Surveyed.of(operator), source)
+            yield OperatorStateVerification(Surveyed.of(operator), _noting(savepoint, source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,6 +536,8 @@ class Files:
         location, opening = self._read(handle)
         if not isinstance(location, FileLocation):
             return None
+        if location.is_verified and location.checksums is not None and location.size == location.checksums.size:
+            return None  # while its state was checked
         with location.open(opening) as opened:
             if location.checksums is not None:
                 for start in range(0, opened.size, BLOCK):

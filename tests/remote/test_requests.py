@@ -295,11 +295,11 @@ def test_a_changed_query_is_decided_by_one_read_of_each_header(
 
 @pytest.fixture(scope="module")
 def many_operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A savepoint of twelve operators, each with a file that is too large to come whole with its header."""
+    """A savepoint of twenty operators, each with a file that is too large to come whole with its header."""
     path = tmp_path_factory.mktemp("operators") / "savepoint"
     savepoint = pyspark_savepoint.create(max_parallelism=128)
     rows = pa.table({"key": pa.array(range(60_000)), "total": pa.array(range(60_000))})
-    for number in range(12):
+    for number in range(20):
         savepoint = savepoint.with_operator(f"op{number}", rows)
     savepoint.write(path)
     return path
@@ -316,18 +316,29 @@ def many_operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("migrate", "{}", "{}-new", "--flink", "1.20"), 12),
         (("doctor", "{}"), 6),
         (("rename-class", "{}", "{}-renamed", "a.B=a.C"), 4),
-        (("erase", "{}", "{}-erased", "--dry-run", "--keys", "42"), 20),
+        (("erase", "{}", "{}-erased", "--dry-run", "--keys", "42"), 28),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_headers_of_all_operators_come_together(
     measured: MeasuredStore, many_operators: Path, words: tuple[str, ...], most: int
 ) -> None:
-    """A chain of one request for each operator would be twelve more. No operator has the class that is renamed."""
+    """A chain of one request for each operator would be twenty more. No operator has the class that is renamed."""
     measured.upload(many_operators, "many")
     measured.latency = 0.05
     assert run(measured, *(word.format("s3://bucket/many") for word in words)) in (0, 1 + (words[0] == "rename-class"))
     assert chain(measured.requests) <= most
+
+
+def test_files_of_all_operators_are_verified_by_one_read_of_each(measured: MeasuredStore, many_operators: Path) -> None:
+    """The headers, and the bytes, which are compared with their checksums while the state in them is checked."""
+    measured.upload(many_operators, "many")
+    measured.latency = 0.05
+    assert run(measured, "verify", "s3://bucket/many") == 0
+    assert measured.kinds() == {"GET": 1 + 2 * 20}
+    size = sum(len(data) for data in measured.objects.values())
+    assert sum(one.given for one in measured.requests) < size + 20 * 1024
+    assert chain(measured.requests) <= 6
 
 
 def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:

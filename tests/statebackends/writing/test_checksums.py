@@ -76,6 +76,23 @@ def test_a_flipped_value_is_seen_by_those_who_look(tmp_path: Path) -> None:
     assert file.name in found["note"]
 
 
+def test_damage_hides_no_more_of_files_that_have_checksums(tmp_path: Path) -> None:
+    """A file is read once, for its entries and its checksums: damaged blocks are read as they are all the same."""
+    path = tmp_path / "savepoint"
+    write(path, [table(100)])
+    file = max((file for file in path.iterdir() if file.name != "_metadata"), key=lambda file: file.stat().st_size)
+    sound = file.read_bytes()
+    at = sound.index((3 * 99).to_bytes(8, "big"))
+    file.write_bytes(sound[: at - 4] + b"\x7f" + sound[at - 3 :])  # the length of the value
+    errors = [row for row in verify(path) if row["status"] == "error"]
+    (entries,) = [row for row in errors if row["table"] == "keyed_state"]
+    assert entries["first_key_group"] == entries["last_key_group"]
+    assert [file.name in row["note"] for row in errors if row["table"] == "files"] == [True]
+    file.write_bytes(sound + b"\0")
+    (longer,) = [row for row in verify(path) if row["table"] == "files"]
+    assert "its checksum differs" in longer["note"]
+
+
 def test_what_is_damaged_is_not_copied_with_checksums_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "savepoint"
     write(path, [table(100)])
