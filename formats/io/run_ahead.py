@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from itertools import groupby
 from typing import ClassVar, TypeVar
 
 from pyspark_savepoint.formats.io.one_verb import in_context
@@ -40,6 +41,8 @@ SIZE_ALONE = "size"
 FEW_AHEAD, GROWTH = 2, 16
 #: The same of a task of Spark, which seldom stops soon, and the bytes of these files.
 TASK_AHEAD, TASK_BYTES = 32, 16 << 20
+#: Bytes of what reads its own files ahead, so that little is won if they are opened while something else is read.
+LARGE = 16 << 20
 
 _TO_THE_END: ContextVar[bool] = ContextVar("to_the_end", default=False)
 
@@ -292,6 +295,15 @@ def announced_file(key: object) -> InputFile | None:
                 queue.passed.add(key)
         file = None if found is None else found[0].take(found[1])
     return None if file is None else file.result()
+
+
+def small_together(items: Iterable[S], size: Callable[[S], int]) -> Iterator[list[S]]:
+    """Yield consecutive small items together, whose files can be opened ahead of all; a large one comes alone."""
+    for is_large, several in groupby(items, lambda item: size(item) >= LARGE):
+        if is_large:
+            yield from ([item] for item in several)
+        else:
+            yield list(several)
 
 
 def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width: int = AHEAD) -> Iterator[T]:

@@ -9,6 +9,7 @@ The driver reads only ``_metadata``: files are opened by the tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
-from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import small_together
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
@@ -96,8 +98,9 @@ class ComparedSide:
         numbers = self.operator.max_parallelism, self.operator.state_size
         return KeyedInput(sources, raw, *numbers, self.request, serial=False)
 
+    @cached_property
     def opened(self) -> OpenOperator | None:
-        """Return the operator, whose headers are read once for all of its states."""
+        """The operator, whose headers are read once for all of its states."""
         return None if self.operator is None else OpenOperator(self.savepoint, self.operator)
 
     def elements(self, opened: OpenOperator, state: str) -> Iterator[EntryChunk]:
@@ -110,6 +113,7 @@ class ComparedSide:
 
 
 Sides = tuple[ComparedSide, ComparedSide]
+Inputs = Sequence[KeyedInput | None]
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,29 @@ class KeyedChanges:
     share: range
     division: Division
 
+    def reads(self, sides: Sides) -> Iterator[Read]:
+        """Yield what is read first of the files of both sides."""
+        _, shared, others = self._inputs(sides)
+        for keyed_input in shared:
+            yield from keyed_input.reads()
+        for one, owned in self.division.parts(others, self.share):
+            yield from one.reads(owned)
+
     def rows(self, sides: Sides) -> Iterator[Row]:
         """Yield one row per state."""
         numbers, sums = StateNumbers(), _Sums()
+        inputs, shared, others = self._inputs(sides)
+        with opened_ahead(read for keyed_input in shared for read in keyed_input.reads()):
+            for keyed_input in shared:
+                self._count_shared(keyed_input, inputs, numbers, sums)
+        for pair in self._merged(others, numbers, self.share):
+            sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+        for number, counts in sums.counts.items():
+            table, state = numbers.names[number]
+            yield {"table": table, "state": state, **counts}
+
+    def _inputs(self, sides: Sides) -> tuple[Inputs, list[SharedInput], Inputs]:
+        """Return the inputs of both sides, their databases with common files, and the inputs without these."""
         inputs = [side.keyed() for side in sides]
         shared: list[SharedInput] = []
         if inputs[0] is not None and inputs[1] is not None:
@@ -129,21 +153,14 @@ class KeyedChanges:
             shared = [
                 keyed_input for keyed_input in shared_inputs if meets(keyed_input.after.key_group_range, self.share)
             ]
-        with opened_ahead(read for keyed_input in shared for read in keyed_input.reads()):
-            for keyed_input in shared:
-                self._count_shared(keyed_input, inputs, numbers, sums)
         common = {source for keyed_input in shared for source in (keyed_input.before, keyed_input.after)}
         others = [
             keyed_input and replace(keyed_input, sources=tuple(one for one in keyed_input.sources if one not in common))
             for keyed_input in inputs
         ]
-        for pair in self._merged(others, numbers, self.share):
-            sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
-        for number, counts in sums.counts.items():
-            table, state = numbers.names[number]
-            yield {"table": table, "state": state, **counts}
+        return inputs, shared, others
 
-    def _merged(self, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, share: range) -> Iterator[Pair]:
+    def _merged(self, inputs: Inputs, numbers: StateNumbers, share: range) -> Iterator[Pair]:
         """Yield all entries of some key groups of both sides."""
         opened = [None if side is None else OpenInput(side, numbers) for side in inputs]
         with open_inputs(self.division.parts(opened, share)):
@@ -153,9 +170,7 @@ class KeyedChanges:
             starts = starts_of(inputs)
             yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False, starts=starts)
 
-    def _count_shared(
-        self, shared: SharedInput, inputs: Sequence[KeyedInput | None], numbers: StateNumbers, sums: _Sums
-    ) -> None:
+    def _count_shared(self, shared: SharedInput, inputs: Inputs, numbers: StateNumbers, sums: _Sums) -> None:
         """Count what differs in databases with common files, and the entries of the newer one, whose files are read.
 
         The entries of the older one are those of the newer one without what was added, and with what was removed.
@@ -191,9 +206,16 @@ class KeyedChanges:
 class OperatorStateChanges:
     """Differences of the operator state of one operator."""
 
+    @staticmethod
+    def reads(sides: Sides) -> Iterator[Read]:
+        """Yield what is read of the files of both sides."""
+        for side in sides:
+            for source in () if side.opened is None else side.opened.streams:
+                yield from source.reads()
+
     def rows(self, sides: Sides) -> Iterator[Row]:
         """Yield one row per state; one that cannot be delimited has a note."""
-        opened = [side.opened() for side in sides]
+        opened = [side.opened for side in sides]
         for state in dict.fromkeys(
             name for open_operator in opened if open_operator is not None for name in open_operator.operator_state_names
         ):
@@ -253,6 +275,22 @@ class ComparedOperator:
     parts: tuple[KeyedChanges | OperatorStateChanges, ...]
     first: bool
 
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of the operator's state on both sides."""
+        return sum(side.state_bytes for side in self.sides)
+
+    @property
+    def has_elements(self) -> bool:
+        """Return whether operator state is compared."""
+        return any(isinstance(part, OperatorStateChanges) for part in self.parts)
+
+    def reads(self) -> Iterator[Read]:
+        """Yield what is read first of the files; errors are those of who opens them."""
+        for part in self.parts:
+            with suppress(SavepointError):
+                yield from part.reads(self.sides)
+
     def rows(self) -> Iterator[Row]:
         """Yield the rows of all parts."""
         operator = self.sides[0].operator or self.sides[1].operator
@@ -275,6 +313,23 @@ class ComparedOperator:
                 rows = [{"table": KEYED_STATE, "note": str(error)}]
             for row in rows:
                 yield {**identity, **row}
+
+
+def _open_streams(operators: Sequence[ComparedOperator]) -> None:
+    """Read the headers of operator state together, before all of it is; errors are those of who needs them."""
+    sides = (side for operator in operators if operator.has_elements for side in operator.sides)
+    opened = [side.opened for side in sides if side.opened is not None]
+
+    def reads() -> Iterator[Read]:
+        for operator in opened:
+            with suppress(SavepointError):
+                for stream in operator.streams:
+                    yield from stream.header_reads()
+
+    with opened_ahead(reads()):
+        for operator in opened:
+            with suppress(SavepointError):
+                _ = operator.stream_headers
 
 
 @dataclass(frozen=True)
@@ -367,6 +422,11 @@ class ChangeCountsPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all operators."""
-        rows = [row for operator in self.operators for row in operator.rows()]
+        rows: list[Row] = []
+        for operators in small_together(self.operators, lambda operator: operator.state_bytes):
+            several = operators if len(operators) > 1 else ()
+            _open_streams(several)
+            with opened_ahead(read for operator in several for read in operator.reads()):
+                rows += [row for operator in operators for row in operator.rows()]
         columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in self.schema]
         yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -84,6 +84,11 @@ class KeyedInput:
         sources = [self.sources[place] for place in near.tolist()]
         return [source for source in sources if not frozenset(source.key_group_range).isdisjoint(key_groups)]
 
+    def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
+        """Yield what is read first of the sources that have some of the key groups, which are read as a whole."""
+        for source in self.meeting(key_groups):
+            yield from source.reads(source.key_group_range)
+
     @cached_property
     def _bounds(self) -> tuple[Longs, Longs]:
         """Return the first and last key groups of the sources, of which a process asks for each of its files."""
@@ -184,8 +189,7 @@ def open_inputs(wanted: Iterable[tuple[OpenInput, Iterable[int]]]) -> Iterator[l
     group = Readers(len(pairs))
     with ExitStack() as stack:
         for one, owned in pairs:
-            reads = (read for source in one.described.meeting(owned) for read in source.reads(source.key_group_range))
-            stack.enter_context(opened_ahead(reads, FEW_AHEAD, group))
+            stack.enter_context(opened_ahead(one.described.reads(owned), FEW_AHEAD, group))
             stack.callback(one.close)
         yield [one for one, _ in pairs]
 

@@ -51,7 +51,12 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 from pyspark_savepoint.statebackends.python.python_state import name_of
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets, table_of, vertices
-from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.keyed_sources import (
+    AnyKeyedSource,
+    KeyedSource,
+    KeyedStream,
+    keyed_sources,
+)
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import (

@@ -341,6 +341,31 @@ def test_files_of_all_operators_are_verified_by_one_read_of_each(measured: Measu
     assert chain(measured.requests) <= 6
 
 
+def test_files_of_all_operators_are_compared_by_one_read_of_each(measured: MeasuredStore, many_operators: Path) -> None:
+    """Files of the next operators come while one is compared, and each once: its header comes with its bytes."""
+    measured.upload(many_operators, "many")
+    measured.upload(many_operators, "other")
+    measured.latency = 0.05
+    assert run(measured, "diff", "s3://bucket/many", "s3://bucket/other") == 0
+    assert measured.kinds() == {"GET": 2 * (1 + 20)}
+    assert chain(measured.requests) <= 8
+
+
+def test_operator_state_of_all_operators_is_compared_together(measured: MeasuredStore, tmp_path: Path) -> None:
+    """A header comes before the elements, of all operators together: the names of the states are in it."""
+    savepoint = pyspark_savepoint.create(max_parallelism=128)
+    row, elements = pa.table({"key": [1], "total": [2]}), pa.table({"value": pa.array(range(40_000))})
+    for number in range(20):
+        savepoint = savepoint.with_operator(f"op{number}", row).with_list_state(f"op{number}", "list", elements)
+    savepoint.write(tmp_path / "lists")
+    measured.upload(tmp_path / "lists", "many")
+    measured.upload(tmp_path / "lists", "other")
+    measured.latency = 0.05
+    assert run(measured, "diff", "s3://bucket/many", "s3://bucket/other") == 0
+    assert sum("_metadata" not in one.key for one in measured.requests) == 2 * 20 * 3
+    assert chain(measured.requests) <= 14
+
+
 def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:
     """Each small file once, for its header, its rows, its bytes, and its rows again; none waits for the others."""
     write_savepoint(tmp_path / "wide", "long", 20_000, parallelism=60)
