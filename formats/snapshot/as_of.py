@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
+from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.formats.snapshot.histories import MAX_LISTED, Histories, SnapshotInfo, ranges
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Described, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
@@ -72,13 +73,14 @@ def snapshot_as_of(
 
 def _unreadable_checkpoints(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
     """Return a warning for each checkpoint with one of some numbers that is there and cannot be read."""
-    options = StoragePath.options_of(folder)
+    options, is_remote = StoragePath.options_of(folder), locate(folder)[0].is_remote
+    numbered = [(one.number, one.path, str(one.problem)) for one in unreadable if one.number in numbers]
+    numbered.sort(key=lambda one: one[:2])
+    deleted = ahead(is_deleted, (StoragePath.of(path, options) for _, path, _ in numbered), remote=is_remote)
     return tuple(
-        f"checkpoint {number} cannot be read, and is left out: {each.path}: {str(each.problem).partition(LINE)[0]}"
-        for number, each in sorted(
-            ((each.number, each) for each in unreadable), key=lambda pair: (pair[0], pair[1].path)
-        )
-        if number in numbers and not is_deleted(StoragePath.of(each.path, options))
+        f"checkpoint {number} cannot be read, and is left out: {path}: {problem.partition(LINE)[0]}"
+        for (number, path, problem), is_gone in zip(numbered, deleted, strict=True)
+        if not is_gone
     )
 
 
@@ -442,12 +444,9 @@ def is_deleted(path: str) -> bool:
     """Return whether there is no snapshot at a path."""
     filesystem, located = locate(path)
     try:
-        info = filesystem.info(located)
-        if info is not None and info.is_directory:
-            info = filesystem.info(posixpath.join(located, METADATA_FILE_NAME))
+        return not any(map(filesystem.is_file, (posixpath.join(located, METADATA_FILE_NAME), located)))
     except SavepointError:
         return False
-    return info is None
 
 
 def _not_there(path: str) -> SnapshotGoneError | None:

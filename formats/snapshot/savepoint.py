@@ -475,23 +475,24 @@ def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
 
 def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> Iterator[str]:
     """Yield the metadata files at and below a folder, breadth first; folders of snapshots are not searched."""
-    level = [path]
-    looked = 0
+
+    def listed(folder: str) -> list[FileInfo]:
+        try:
+            return filesystem.list(folder)
+        except (PermissionError, StateFileNotFoundError):
+            return []  # folders without permission are skipped, and so are checkpoints that a job has just deleted
+
+    level, looked = [path], 0
     for _ in range(depth + 1):
+        looked += len(level)
+        if looked > SEARCH_LIMIT:
+            raise _too_many(filesystem, path)
         below: list[str] = []
-        for folder in level:
-            looked += 1
-            if looked > SEARCH_LIMIT:
-                raise _too_many(filesystem, path)
-            try:
-                entries = filesystem.list(folder)
-            except (PermissionError, StateFileNotFoundError):
-                continue  # folders without permission are skipped, and so are checkpoints that a job has just deleted
-            files = {entry.name for entry in entries if not entry.is_directory}
-            if METADATA_FILE_NAME in files:
+        for folder, entries in zip(level, ahead(listed, level, remote=filesystem.is_remote), strict=True):
+            if any(entry.name == METADATA_FILE_NAME and not entry.is_directory for entry in entries):
                 yield posixpath.join(folder, METADATA_FILE_NAME)
-                continue
-            below += [entry.path for entry in entries if entry.is_directory and entry.name not in NO_SNAPSHOTS_INSIDE]
+            else:
+                below += [one.path for one in entries if one.is_directory and one.name not in NO_SNAPSHOTS_INSIDE]
         level = below
 
 

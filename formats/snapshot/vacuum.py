@@ -21,9 +21,11 @@ import posixpath
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
+from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import read_metadata
 from pyspark_savepoint.formats.redaction import redacted
@@ -134,12 +136,13 @@ def _of(filesystem: SnapshotFileSystem, record: FileInfo, named: set[str]) -> li
 
 def below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
     """Yield the files and folders in a folder, at any depth; links to folders are not followed."""
-    folders = [path]
-    while folders:
-        for entry in entries_of(filesystem, folders.pop()):
-            yield entry
-            if entry.is_directory:
-                folders.append(entry.path)
+    level = [path]
+    while level:
+        folders: list[str] = []
+        for entries in ahead(partial(entries_of, filesystem), level, remote=filesystem.is_remote):
+            yield from entries
+            folders += [entry.path for entry in entries if entry.is_directory]
+        level = folders
 
 
 def _replaced(

@@ -96,6 +96,27 @@ def test_each_object_is_asked_for_once(filled: MeasuredStore, tmp_path: Path, na
     assert given <= sum(len(filled.objects[key]) for key in counts), "no byte twice"
 
 
+#: Of a folder of checkpoints: words, the exit code, and the most requests in a chain.
+OF_A_FOLDER: dict[str, tuple[tuple[str, ...], int, int]] = {
+    "retained": (("retained", "job"), 0, 5),
+    "a verb of one snapshot": (("doctor", "job"), 2, 5),
+    "as of latest": (("ls", "job", "--as-of", "latest"), 0, 5),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_FOLDER)
+def test_folders_are_looked_through_many_at_a_time(filled: MeasuredStore, tmp_path: Path, name: str) -> None:
+    """Those that cannot be read are asked for again, since a job may have deleted them."""
+    words, code, most = OF_A_FOLDER[name]
+    damaged = range(2, CHECKPOINTS + 1) if "latest" in words else ()
+    for number in damaged:
+        filled.objects[f"job/chk-{number}/_metadata"] = b"damaged"
+    filled.latency = 0.04
+    assert run(filled, *words_of(words, tmp_path)) == code
+    assert chain(filled.requests) <= 2 * most
+    assert filled.kinds().get("HEAD", 0) <= 2 * len(damaged) + 3
+
+
 def test_the_last_key_groups_are_compared_with_the_files_of_their_databases(tmp_path: Path) -> None:
     """The databases have no files in common. Those of both sides are opened before it is their turn."""
     for name, value in (("before", 1), ("after", 2)):
