@@ -107,7 +107,8 @@ class LocalSavepoint(SavepointVerbs[ArrowStream, LocalTable]):
     """A savepoint or checkpoint without Spark, made by ``pyspark_savepoint.open`` and ``pyspark_savepoint.create``.
 
     Immutable: every change returns a new savepoint, which :meth:`write` writes, in bounded memory. Rows are given as a
-    ``pyarrow.Table``, a ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot.
+    ``pyarrow.Table``, a ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot. A
+    ``pyarrow.dataset`` of files is read a batch at a time.
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Options are those
     of the data source. One that a table cannot honour is refused.

@@ -2,22 +2,23 @@
 
 A table has the columns that find a value (those of the operator's key, or of the state's rows) and the value itself, in
 a column of its name or in the only other one. With the key's columns its rows are distributed and sorted by the key,
-together with those of the savepoint; without them they are held in memory, by every task that rewrites state.
+together with those of the savepoint. Without them a few rows are held in memory, by every task that rewrites state, and
+many are sorted by the columns that find them, together with the rows of the state, which gives them the key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.joined_states import KeyedTable, gathered
+from pyspark_savepoint.plan.joined_states import FoundTableRows, KeyedTable, gathered
 from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,
@@ -34,8 +35,9 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     StateChange,
 )
 from pyspark_savepoint.statebackends.evolution.exact import exactly
+from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import SORTED, FoundTable
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
 from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
@@ -173,6 +175,11 @@ def _aggregate_of(name: str, view: OldState) -> Expression | None:
     return Call(known[function], (view,)) if function in known else None
 
 
+#: Columns by which rows are found, with where a row of a state has the same.
+By = tuple[tuple[Column, Expression], ...]
+#: Rows of a table that each task holds; more are sorted, together with those of the state.
+MOST_HELD = 100_000
+T = TypeVar("T")
 #: Lookups by the uid of an operator, its state and the name under which the user gave them.
 Lookups = Mapping[tuple[str, str, str], Lookup]
 
@@ -181,12 +188,13 @@ Lookups = Mapping[tuple[str, str, str], Lookup]
 class BackfillInput:
     """What a user gave: ``tables`` by the uid of the operator, ``lookups`` of rows without a key, ``rows`` of history.
 
-    Lookups are held in memory, by every task that rewrites state.
+    Lookups are held in memory, by every task that rewrites state. ``by_rows`` are those with too many rows for that.
     """
 
     tables: Mapping[str, tuple[KeyedTable, ...]]
     lookups: Lookups
     rows: Mapping[str, Rows]
+    by_rows: Mapping[str, tuple[FoundTableRows, ...]]
 
 
 def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> BackfillInput:
@@ -194,6 +202,7 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
     wanted = required_fields(evolution)
     lookups: dict[tuple[str, str, str], Lookup] = {}
     tables: dict[str, list[KeyedTable]] = {}
+    by_rows: dict[str, list[FoundTableRows]] = {}
     history: dict[str, Rows] = {}
     for name, given in backfill.items():
         rows = engine.rows(given)
@@ -212,13 +221,26 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
                 place = f"__given_{len(tables.get(uid, ()))}"
                 tables.setdefault(uid, []).append(_keyed_table(name, place, rows, together))
                 continue
-            table = gathered(engine, rows)
             for one in together:
                 assert one.state.new is not None
-                own = own_name(name, one.field)
                 shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
-                lookups[uid, one.state.new.name, own] = _lookup(name, own, table, one, shares=shares)
-    return BackfillInput({uid: tuple(found) for uid, found in tables.items()}, lookups, history)
+                by, value = _by_and_value(name, rows.schema.names, one, shares=shares)
+                table: pa.Table | None = None
+                if _can_be_sorted(one, by):
+                    table, rows = engine.at_most(rows, MOST_HELD)
+                else:
+                    table = gathered(engine, rows)
+                if table is None:
+                    place = f"__given_{len(tables.get(uid, ()))}_{len(by_rows.get(uid, ()))}"
+                    by_rows.setdefault(uid, []).append(_found_table(name, place, rows, one, by, value))
+                    continue
+                own = own_name(name, one.field)
+                lookups[uid, one.state.new.name, own] = _lookup(name, own, table, one, by, value)
+    return BackfillInput(_frozen(tables), lookups, history, _frozen(by_rows))
+
+
+def _frozen(tables: Mapping[str, Sequence[T]]) -> dict[str, tuple[T, ...]]:
+    return {uid: tuple(of_operator) for uid, of_operator in tables.items()}
 
 
 def _together(fields: Sequence[RequiredField]) -> list[list[RequiredField]]:
@@ -277,15 +299,43 @@ def _expect_columns(name: str, finding: Sequence[tuple[Column, Expression]], nam
     )
 
 
-def _lookup(name: str, own: str, table: pa.Table, required: RequiredField, *, shares: bool) -> Lookup:
-    """Return a table whose rows are found by columns of the rows of a state, which need not have its key."""
+def _by_and_value(name: str, names: Sequence[str], required: RequiredField, *, shares: bool) -> tuple[By, str]:
+    """Return the columns of a table by which its rows are found, which need not be the key, and that of the value."""
     columns = _finding(required)
     finding = [column.name for column, _ in columns]
-    names = table.column_names
     value = _part_column(name, names, required.field) if shares else _value_column(name, names, finding)
-    by = [(column, place) for column, place in columns if column.name in names and column.name != value]
+    by = tuple((column, place) for column, place in columns if column.name in names and column.name != value)
     if not by:
         _expect_columns(name, columns, ())
+    return by, value
+
+
+def _can_be_sorted(required: RequiredField, by: By) -> bool:
+    """Return whether the rows of a state and of a table can be sorted by these columns, and rows have the key."""
+    new, state = required.operator.new, required.state
+    assert new is not None
+    names = {column.name for column, _ in _finding(required)}
+    has_key = bool(new.key) and all(column.name in names for column in new.key)
+    plain = new.namespace == VOID_NAMESPACE and not state.key and state.old is not None
+    return has_key and plain and all(column.kind.root in SORTED for column, _ in by)
+
+
+def _found_table(name: str, place: str, rows: Rows, required: RequiredField, by: By, value: str) -> FoundTableRows:
+    """Return a table whose rows are found by columns that are not the key, and then by the key."""
+    new = required.operator.new
+    assert new is not None
+
+    def keyed(with_key: Rows) -> KeyedTable:
+        table = _keyed_table(name, place, with_key, [required])
+        return replace(table, table=replace(table.table, once=False))  # equal rows of a state ask for the same
+
+    return FoundTableRows(
+        FoundTable(name, by, Column(value, required.field.kind), required.state, new.key), rows, keyed
+    )
+
+
+def _lookup(name: str, own: str, table: pa.Table, required: RequiredField, by: By, value: str) -> Lookup:
+    """Return a table whose rows are found by columns of the rows of a state."""
     arrays = {
         column.name: exactly(
             table.column(column.name).combine_chunks(), replace(column.kind, nullable=True), column.name
@@ -349,10 +399,4 @@ def _expect_once(name: str, table: pa.Table, by: Sequence[str]) -> None:
     twice = np.flatnonzero(np.diff(numbers[order]) == 0)
     if len(twice):
         row = int(order[twice[0]])
-        shown = ", ".join(f"{one}={table.column(one)[row].as_py()!r}" for one in by)
-        raise ValueRangeError(
-            f"backfill {name!r} has two values for one key",
-            expected="one row for each key",
-            found=shown,
-            remedy="aggregate the history by the key first",
-        )
+        raise two_values(name, by, [table.column(one)[row].as_py() for one in by])

@@ -219,6 +219,9 @@ class Engine(Protocol):
 
         """
 
+    def at_most(self, rows: Any, count: int) -> tuple[pa.Table | None, Rows]:
+        """Return rows in memory if there are at most ``count``, else None; and the rows, none of which was read."""
+
     def summed(self, table: Any, function: BatchFunction, schema: pa.Schema) -> Any:
         """Return, as a user's table, what a function makes of all batches of a user's table in one process."""
 

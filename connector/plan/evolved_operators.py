@@ -500,13 +500,14 @@ class EvolvedSavepoint:
         """Return what is given for the keys of an operator; None if nothing is."""
         uid = change.new_uid or ""
         tables, history = self.backfill.tables.get(uid, ()), self.evolution.histories.get(uid)
-        if history is None and not tables:
+        by_rows = self.backfill.by_rows.get(uid, ())
+        if history is None and not tables and not by_rows:
             return None
         computed = None if history is None else Computed(history, self.orders.get(uid, ()))
         watermark = None
         if history is not None and history.slices is not None and operator is not None:
             watermark = self._watermark(operator)
-        return Joining(self.engine, tables, computed, self.backfill.rows, watermark)
+        return Joining(self.engine, tables, computed, self.backfill.rows, watermark, by_rows)
 
     def _watermark(self, operator: OperatorPlan) -> int | None:
         """Return the watermark that an operator has: windows that ended by then have fired."""

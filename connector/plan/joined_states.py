@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -16,6 +16,12 @@ from pyspark_savepoint.plan.made_rows import no_rows
 from pyspark_savepoint.statebackends.evolution.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.histories import Branch
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
+from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import (
+    AnsweringRows,
+    AskingRows,
+    FoundRows,
+    FoundTable,
+)
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import (
     ORDER,
     TIMES,
@@ -55,6 +61,25 @@ class KeyedTable:
 
 
 @dataclass(frozen=True)
+class FoundTableRows:
+    """A table of the user whose rows are found by other columns than the key; ``keyed`` takes its rows with the key."""
+
+    table: FoundTable
+    rows: Rows
+    keyed: Callable[[Rows], KeyedTable]
+
+    def with_key(self, engine: Engine, old: Rows, states: OldStates, limit: int, label: str) -> KeyedTable:
+        """Return the table with the keys of NEW; ``old`` are OLD's states under these keys."""
+        table = self.table
+        columns = [*(column.name for column, _ in table.by), table.value.name]
+        asks = old.mapped(AskingRows(table, states, label), table.schema)
+        answers = self.rows.select(*dict.fromkeys(columns)).mapped(AnsweringRows(table), table.schema)
+        placed = engine.by_key(asks.union(answers), table.descriptor, limit, None)
+        function = FoundRows(table, limit, DEFAULT_SORT_MEMORY, label)
+        return self.keyed(placed.mapped(function, table.found_schema))
+
+
+@dataclass(frozen=True)
 class Joining:
     """What the user gives for one operator: tables of values, and ``rows`` of history by their names.
 
@@ -66,6 +91,8 @@ class Joining:
     computed: Computed | None = None
     rows: Mapping[str, Rows] | None = None
     watermark: int | None = None
+    #: Tables whose rows are found by columns that are not the key.
+    by_rows: tuple[FoundTableRows, ...] = ()
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -113,6 +140,10 @@ class Joining:
         self, old: Rows | None, function: RewrittenRows, key: TypeSerializer, by_key: KeyedDescriptor, limit: int
     ) -> Rows:
         """Return the rows of NEW: ``old`` are OLD's states under the keys of NEW, if any stay."""
+        if self.by_rows and old is not None:
+            keyed = [one.with_key(self.engine, old, function.old, limit, function.label) for one in self.by_rows]
+            whole = replace(self, tables=(*self.tables, *keyed), by_rows=())
+            return whole.joined(old, function, key, by_key, limit)
         window = (
             [pa.field(by_key.namespace_column, function.schema.field(by_key.namespace_column).type)]
             if (by_key.namespace_column is not None)

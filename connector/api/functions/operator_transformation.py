@@ -92,8 +92,8 @@ class OperatorTransformation:
 
         Args:
             rows: The records: a DataFrame for a savepoint with Spark. For one without it, a ``pyarrow.Table``, a
-                ``RecordBatchReader``, a DataFrame of pandas or Polars, or a table of a snapshot. Functions get each
-                row as a Row with these columns.
+                ``RecordBatchReader``, a ``pyarrow.dataset``, a DataFrame of pandas or Polars, or a table of a snapshot.
+                Functions get each row as a Row with these columns.
 
         Returns:
             The transformation, without key.

@@ -18,6 +18,7 @@ from contextlib import ExitStack, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -72,6 +73,8 @@ B = TypeVar("B")
 #: Yields the batches of one part of a table.
 Part = Callable[[], Iterator[pa.RecordBatch]]
 KEY_GROUP = "__savepoint_key_group"
+#: Rows of a batch of a dataset.
+DATASET_ROWS = 1 << 14
 
 
 class ArrowStream(Protocol):
@@ -185,12 +188,12 @@ class LocalRows:
 class LocalEngine:
     """Reads and writes in this process (``plan.engine.Engine``)."""
 
-    rows_are: str = "rows of Arrow (pyarrow.Table, RecordBatchReader, pandas, or a table of a snapshot)"
+    rows_are: str = "rows of Arrow (pyarrow.Table, RecordBatchReader, Dataset, pandas, or a table of a snapshot)"
     make_rows: str = "pyarrow.Table.from_pylist([...]), or a table of the savepoint: sp.keyed_state(uid)"
     writers: int = 1
 
     def rows(self, source: object) -> LocalRows | None:
-        """Return rows that export an Arrow stream, and rows as they are. None for anything else."""
+        """Return rows that export an Arrow stream or are in files, and rows as they are. None for anything else."""
         if isinstance(source, LocalRows):
             return source
         if isinstance(source, SnapshotTable):
@@ -200,6 +203,9 @@ class LocalEngine:
             return _of_stream(source.schema, source.batches)
         if isinstance(source, pa.RecordBatchReader):
             return _of_stream(source.schema, _once(source))
+        if type(source).__module__ == "pyarrow._dataset" and hasattr(source, "to_batches"):
+            files: Any = source
+            return _of_stream(files.schema, partial(_batches_of, files))
         if type(source).__module__.partition(".")[0] == "pandas":
             source = _of_pandas(source)
         if isinstance(source, pa.RecordBatch):
@@ -288,6 +294,22 @@ class LocalEngine:
         rows = self.rows(table())
         assert rows is not None
         return rows.table()
+
+    def at_most(self, rows: LocalRows, count: int) -> tuple[pa.Table | None, LocalRows]:
+        """Return rows in memory if they are few. The batches that were read to see it are the first of the rows."""
+        batches, first, row_count = rows.batches(), list[pa.RecordBatch](), 0
+        while row_count <= count:
+            batch = next(batches, None)
+            if batch is None:
+                return pa.Table.from_batches(first, rows.schema), rows
+            first.append(batch)
+            row_count += len(batch)
+        read = [chain(first, batches)]
+
+        def again() -> Iterator[pa.RecordBatch]:
+            yield from read.pop() if read else rows.batches()
+
+        return None, LocalRows(rows.schema, (again,))
 
     def summed(self, table: LocalTable, function: BatchFunction, schema: pa.Schema) -> LocalTable:
         """Return what a function makes of all batches."""
@@ -663,6 +685,14 @@ def _once(reader: pa.RecordBatchReader) -> Part:
         _READ.add(reader)
         return iter(reader)
 
+    return batches
+
+
+def _batches_of(dataset: Any) -> Iterator[pa.RecordBatch]:
+    """Return the rows of files in their order, a few batches at a time, as often as they are asked for."""
+    batches: Iterator[pa.RecordBatch] = dataset.to_batches(
+        batch_size=DATASET_ROWS, batch_readahead=1, fragment_readahead=1
+    )
     return batches
 
 

@@ -401,6 +401,11 @@ class SparkEngine:
         except PySparkException as error:
             raise SavepointError(without_traces(str(error))) from None
 
+    def at_most(self, rows: SparkRows, count: int) -> tuple[pa.Table | None, SparkRows]:
+        """Return rows in memory if they are few; at least one more tells that they are not."""
+        table = self.gathered(lambda: rows.frame.limit(count + 1))
+        return (table if len(table) <= count else None), rows
+
     def summed(self, table: DataFrame, function: BatchFunction, schema: pa.Schema) -> DataFrame:
         """Return what a function makes of all batches in one task."""
         return mapped_in_arrow(table.repartition(1), function, spark_schema(schema))

@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.evolution.exact import exactly
 from pyspark_savepoint.statebackends.evolution.histories import BUFFER, FOLLOWING, HISTORY, ROWS
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, rewritten
-from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
+from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import StateRows
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, without_waiting
@@ -69,15 +69,8 @@ class GivenTable:
         twice = np.flatnonzero(np.diff(number[order]) == 0)
         if self.once and len(twice):
             row = int(order[twice[0]])
-            shown = ", ".join(
-                f"{name}={column[row].as_py()!r}" for (name, _), column in zip(self.by, rows.fields, strict=False)
-            )
-            raise ValueRangeError(
-                f"backfill {self.name!r} has two values for one key",
-                expected="one row for each key",
-                found=shown,
-                remedy="aggregate the history by the key first",
-            )
+            names = [name for name, _ in self.by]
+            raise two_values(self.name, names, [column[row].as_py() for column in rows.fields[: len(names)]])
 
 
 @dataclass(frozen=True)

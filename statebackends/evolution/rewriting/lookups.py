@@ -59,16 +59,28 @@ class Lookup:
             places = pc.index_in(numbers.slice(len(self.table)), value_set=numbers.slice(0, len(self.table)))
         if places.null_count and not self.optional:
             missing = int(np.flatnonzero(np.asarray(places.is_null()))[0])
-            shown = ", ".join(
-                f"{one}={column[missing].as_py()!r}" for (one, _), column in zip(self.by, columns, strict=True)
-            )
-            raise ValueRangeError(
-                f"{_user_name(name)} has no row for a key of the savepoint",
-                found=shown,
-                remedy="the history must have all rows up to the savepoint, and no others: it ends before, or begins "
-                "after the job's own",
-            )
+            raise missing_row(name, [one for one, _ in self.by], [column[missing].as_py() for column in columns])
         return places
+
+
+def missing_row(name: str, columns: Sequence[str], values: Sequence[object]) -> ValueRangeError:
+    """Return the error for values of these columns that the user gives nothing for."""
+    return ValueRangeError(
+        f"{_user_name(name)} has no row for a key of the savepoint",
+        found=", ".join(f"{one}={value!r}" for one, value in zip(columns, values, strict=True)),
+        remedy="the history must have all rows up to the savepoint, and no others: it ends before, or begins after the "
+        "job's own",
+    )
+
+
+def two_values(name: str, columns: Sequence[str], values: Sequence[object]) -> ValueRangeError:
+    """Return the error for values of these columns that the user gives two rows for."""
+    return ValueRangeError(
+        f"backfill {name!r} has two values for one key",
+        expected="one row for each key",
+        found=", ".join(f"{one}={value!r}" for one, value in zip(columns, values, strict=True)),
+        remedy="aggregate the history by the key first",
+    )
 
 
 def _user_name(name: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 import pyspark_savepoint
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
@@ -88,6 +90,19 @@ def test_history_in_many_batches(tmp_path: Path) -> None:
     given = pa.Table.from_batches([batch for row in range(len(table)) for batch in table.slice(row, 1).to_batches()])
     found = evolved("2.3.0", "count", "distinct", {"orders": given}, tmp_path / "new")
     assert rows_of(found) == rows_of(pyspark_savepoint.open(place("2.3.0", "distinct")[1]))
+
+
+@pytest.mark.parametrize(("old", "new"), [("count", "of shop and item"), ("top 3", "top 5")])
+def test_history_in_files(old: str, new: str, tmp_path: Path) -> None:
+    """Rows of a dataset of several files, in their order, as often as they are asked for."""
+    table = orders()
+    (tmp_path / "orders").mkdir()
+    for number, first in enumerate((0, 7, 11)):
+        rows = table.slice(first, (7, 4, None)[number])
+        pq.write_table(rows, tmp_path / "orders" / f"{number}.parquet")
+    given = dataset.dataset(tmp_path / "orders")
+    found = evolved("2.3.0", old, new, {"orders": given}, tmp_path / "new")
+    assert rows_of(found) == rows_of(pyspark_savepoint.open(place("2.3.0", new)[1]))
 
 
 def test_columns_that_nothing_reads_may_be_left_out(tmp_path: Path) -> None:
