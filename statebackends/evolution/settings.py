@@ -140,6 +140,9 @@ def _interval(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     sentences = _becomes(old, new, before, node)
     if (low, high) == (new_low, new_high):
         return Settings(sentences=sentences)
+    if new_low >= low and new_high <= high and other != "INNER":
+        sentence = "its bounds are narrower: rows that have matched beyond them are not emitted without a match"
+        return Settings(Verdict.LOST, sentences=(sentence, *sentences))
     if new_low >= low and new_high <= high:
         sentence = "its bounds are narrower: rows that they leave out are dropped in time"
         return Settings(sentences=(sentence, *sentences))

@@ -282,6 +282,19 @@ def test_what_changes_the_meaning_is_never_as_is(name: str, kind: str, attribute
     assert changed(name, kind, attribute, value) is not Verdict.AS_IS
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict"), [("INNER", Verdict.AS_IS), ("LEFT", Verdict.LOST), ("FULL", Verdict.LOST)]
+)
+def test_an_outer_join_has_matched_by_the_bounds_of_before(kind: str, verdict: Verdict) -> None:
+    """Flink goes on with these matches: rows that have none within narrower bounds are not emitted without one."""
+    old = json.loads((changes() / "2.3.0" / "interval-join" / "old.json").read_text("utf-8"))
+    (join,) = [node["intervalJoinSpec"] for node in old["nodes"] if "interval-join" in node["type"]]
+    join["joinSpec"]["joinType"] = kind
+    assert evolution_of(old, old, check_options()).verdict is Verdict.AS_IS
+    new = json.loads(json.dumps(old).replace('"leftUpperBound": 60000', '"leftUpperBound": 20000'))
+    assert evolution_of(old, new, check_options()).verdict is verdict
+
+
 def test_what_changes_before_an_operator_flows_down() -> None:
     """The rows of a join behind a deduplication are others, when that keeps another row."""
     old = json.loads((changes() / "2.3.0" / "pipeline" / "old.json").read_text("utf-8"))
