@@ -122,13 +122,13 @@ class ObjectStore:
         """Make a request that may be repeated, and repeat it within the budget.
 
         Raises FileNotFoundError and RefusedError for answers, and a SavepointError for all else. ``inner``: the client
-        itself repeats the parts of the request a few times.
+        itself repeats the parts of the request a few times, until the whole has failed.
         """
         client = self._current
         attempts = min(INNER_ATTEMPTS, client.attempts or INNER_ATTEMPTS) if inner else 1
         begin, pause, renewed, failed = time.monotonic(), FIRST_PAUSE, False, failing()
         with contextlib.ExitStack() as waiting:
-            for attempt in count(attempts, attempts):
+            for attempt in count(attempts):
                 generation = self._generation
                 try:
                     answer = request(self._open(size, attempts))
@@ -151,7 +151,7 @@ class ObjectStore:
                     self._reached = True
                     return answer
                 time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause, attempts = min(2 * pause, LONGEST_PAUSE), 1
         raise AssertionError
 
     def _fail(self, error: Exception, path: str) -> NoReturn:
