@@ -8,12 +8,14 @@ that names another source (SSO, a role, a process) needs boto3.
 from __future__ import annotations
 
 import configparser
+import contextlib
 import html
 import json
 import os
 import re
 import shutil
 import socket
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -40,6 +42,8 @@ CONTAINER_HOST = "169.254.170.2"
 MAX_ANSWER = 1 << 20
 #: Variables of which one means nothing without the other.
 PAIRS = (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), (TOKEN_FILE, ROLE))
+#: How often a file of profiles that is empty or broken is read, and seconds between that.
+REREADS, REREAD_PAUSE = 6, 0.05
 FILES = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
 #: The client's words for what a provider of credentials has raised, for STS, whose address it hides, and for a token.
 RAISED = re.compile(r".*External AWS credential provider: (?:LaterError: )?")
@@ -298,11 +302,18 @@ def _profile(name: str) -> Mapping[str, str]:
     """Return the entries of a profile from both files; those of the credentials file take precedence."""
     entries: dict[str, str] = {}
     for place, section in zip(FILES, (name if name == "default" else f"profile {name}", name), strict=True):
-        parser = configparser.RawConfigParser()
-        try:
-            parser.read(os.path.expanduser(_file(place)), encoding="utf-8")
-        except (configparser.Error, ValueError):
-            continue
+        parser = _parsed(os.path.expanduser(_file(place)))
         if parser.has_section(section):
             entries.update(parser.items(section))
     return entries
+
+
+def _parsed(path: str) -> configparser.RawConfigParser:
+    """Return the profiles of a file; one that is there and has none may just be rewritten, and is read again."""
+    parser = configparser.RawConfigParser()
+    for _ in range(REREADS):
+        with contextlib.suppress(configparser.Error, ValueError):
+            if not parser.read(path, encoding="utf-8") or parser.sections():
+                break
+        time.sleep(REREAD_PAUSE)
+    return parser

@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from pyspark_savepoint.formats.filesystems.credentials import s3_credentials
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.remote.conftest import SHOP
 from tests.remote.faulty_writes import VERBS, expect_whole, prepared, run
@@ -288,3 +289,13 @@ def test_a_profile_with_a_role(issuer: Issuer, monkeypatch: pytest.MonkeyPatch, 
     assert sent
     assert all("Credential=key-of-sts/" in text and "/eu-central-1/s3/" in text for text in sent)
     assert any("Action=AssumeRole&" in text for text in issuer.asked)
+
+
+@pytest.mark.usefixtures("no_keys")
+def test_a_file_of_profiles_that_is_just_rewritten_is_read_again(tmp_path: Path) -> None:
+    """It is empty for a moment, and no other source of credentials is taken."""
+    config = tmp_path / "config"
+    config.write_text("")
+    keys = "[default]\naws_access_key_id = a-key\naws_secret_access_key = s\n"
+    threading.Timer(0.1, lambda: config.write_text(keys)).start()
+    assert s3_credentials(lambda: "eu-west-1")()["access_key_id"] == "a-key"
