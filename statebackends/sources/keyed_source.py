@@ -68,15 +68,17 @@ class KeyedSource:
             raise error.with_facts(operator=self.operator) from None
 
     @contextmanager
-    def open(self, options: DecodeOptions) -> Iterator[CanonicalKeyedStream | HeapKeyedStream]:
-        """Open the stream; errors get the operator's name."""
+    def open(
+        self, options: DecodeOptions, opening: Opening = BEGINNING
+    ) -> Iterator[CanonicalKeyedStream | HeapKeyedStream]:
+        """Open the stream; errors get the operator's name. ``opening`` is what is read first."""
         # Imported here: headers are read without the streams.
         from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
         from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
 
         options = options.undecoded()
         try:
-            with self.location.open() as source:
+            with self.location.open(opening) as source:
                 header = self._read_header(source)
                 extents = self._extents(source, header)
                 origin = Origin(source.path, 0, self.operator)

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Int
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
 from pyspark_savepoint.formats.io.byte_source import FileLocation, opened_ahead
 from pyspark_savepoint.formats.io.one_verb import cached_for_verb
+from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
@@ -183,7 +184,7 @@ def expect_written(
     location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
     source = KeyedSource(location, written.handle(key_groups).offsets, True, max_parallelism, operator)
     counts = np.zeros(len(key_groups), np.int64)
-    with source.open(DecodeOptions()) as stream:
+    with source.open(DecodeOptions(), WHOLE) as stream:
         assert isinstance(stream, CanonicalKeyedStream)
         names = [meta.name for meta in stream.header.states]
         for found, entries in stream.counts(READ_BACK_WINDOW):

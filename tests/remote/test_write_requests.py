@@ -94,6 +94,18 @@ def test_removed_keys_cost_each_file_once(measured: MeasuredStore) -> None:
     assert sum(one.key == "wide/_metadata" for one in measured.requests) == 1
 
 
+def test_what_a_store_does_not_compare_is_read_back_in_one_request(measured: MeasuredStore, tmp_path: Path) -> None:
+    """As in Google's and Azure's stores; requests without a signature have no checksum either."""
+    measured.upload(write_savepoint(tmp_path / "two", "long", 60_000, parallelism=2), "two")
+    words = ("remove-keys", "s3://bucket/two", "s3://bucket/out/new", UID, "--keys", "0")
+    assert run(measured, *words, "--storage-option=anonymous=true") == 0
+    new = [one for one in measured.requests if one.key.startswith("out/new/") and not one.key.endswith("_metadata")]
+    sizes = {one.key: one.taken for one in new if one.kind == "PUT" and one.taken > 1 << 20}
+    assert len(sizes) == 2
+    assert {one.key: one.given for one in new if one.kind == "GET"} == sizes
+    assert sum(one.kind == "GET" for one in new) == 2
+
+
 def test_a_relocated_savepoint_reads_no_file(measured: MeasuredStore) -> None:
     source = pyspark_savepoint.open("s3://bucket/wide", storage_options={"endpoint": measured.endpoint})
     source.write("s3://bucket/out/referred", files="reference")
