@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
+from uuid import UUID
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import parse_release
@@ -16,6 +19,9 @@ from pyspark_savepoint.options.keywords import KEYWORDS
 #: Options whose values may contain commas.
 JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
 SERIALIZERS = "serializers"
+BYTES = (bytes, bytearray, memoryview)
+#: What JSON writes as the text that ``str`` gives.
+TEXTS = (date, time, timedelta, Decimal, UUID, PathLike)
 #: Options that are a release of Flink.
 RELEASES = ("flinkVersion", "inferredBy")
 
@@ -116,7 +122,14 @@ def option_name(name: str) -> str:
 
 
 def option_text(name: str, value: Any) -> str:
-    """Return the value of an option as text."""
+    """Return the value of an option as text.
+
+    Raises:
+        OptionError: If it is, or contains, bytes or an object that has no text of its own.
+
+    """
+    if isinstance(value, BYTES):
+        _refuse(name, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if name == SERIALIZERS:
@@ -132,7 +145,26 @@ def option_text(name: str, value: Any) -> str:
     if name in JSON_LISTS and isinstance(value, set | frozenset | range):
         value = list(value)
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
-        return json.dumps(value, default=str)
+        return json.dumps(value, default=partial(_json_value, name))
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return ",".join(str(part) for part in value)
+        return ",".join(option_text(name, part) if isinstance(part, BYTES) else str(part) for part in value)
     return str(value)
+
+
+def _json_value(name: str, value: Any) -> Any:
+    """Return what JSON has no word for: a scalar of NumPy or Arrow as Python has it, and times and numbers as texts."""
+    for method in ("as_py", "item"):
+        if hasattr(value, method) and not hasattr(value, "__len__"):
+            return getattr(value, method)()
+    if not isinstance(value, TEXTS):
+        _refuse(name, value)
+    return str(value)
+
+
+def _refuse(name: str, value: object) -> NoReturn:
+    raise OptionError(
+        f"option {name!r} has a value that is no text",
+        expected="a text, a number, a truth value, or a list or mapping of them",
+        found=" ".join(repr(value).split()),
+        remedy="decode() the bytes" if isinstance(value, BYTES) else None,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -55,6 +56,11 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (accounts(keys=["x"]), "expected: int64"),
     (accounts(keys=[1.5]), "found: 1.5"),
     (accounts(keys={"key": 1}), "a JSON list of keys"),
+    (accounts(keys=[b"x"]), "decode() the bytes"),
+    (accounts(keys=[object()]), "option 'keys' has a value that is no text"),
+    (accounts(keys=[pa.array([1042])]), "option 'keys' has a value that is no text"),
+    (accounts(key_groups=b"5"), "option 'key_groups' has a value that is no text"),
+    (accounts(state=[b"total"]), "decode() the bytes"),
     (accounts(keys=[None]), "has a key that is null"),
     (accounts(key_groups="0-999"), "0 to 127"),
     (accounts(key_groups="9-3"), "such as 0-31,77"),
