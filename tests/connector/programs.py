@@ -2,8 +2,8 @@
 
 A program is three to eight edits of a snapshot that real Flink wrote, then a write. Edits are drawn from all verbs,
 with operators, states, keys and rows of that snapshot. An edit that one engine refuses, the other refuses with the same
-error; only which of two errors comes first can differ, where values cannot be read: Spark reads them last. The written
-savepoints have the same content, and the same bytes if no rows were given, whose order is Spark's.
+error; only which of two errors comes first can differ, where values cannot be read: Spark reads them at ``write``. The
+written savepoints have the same content, and the same bytes if no rows were given, whose order is Spark's.
 
     python -m tests.connector.programs --seeds 0 60     # programs 0 to 59
     python -m tests.connector.programs --seeds 0 60 --restore 1.20.5 2.3.0
@@ -57,9 +57,12 @@ MADE: Operators = {"first": Operator.keyed(), "second": Operator.keyed(), "lists
 SOURCE = "numbers"
 #: Entries by operator and state, timers by service and domain, as Flink says them; None: those of Flink's own source.
 Contents = dict[str, dict[str, list[Any] | None]]
-UNREADABLE = "UndecodableStateError"
+#: Errors in values, which Spark reads when it writes.
+OF_VALUES = ("UndecodableStateError", "ValueRangeError")
 #: What Spark's VARIANT is refused with before Flink 2.1; without Spark these values are JSON, and so STRING.
 VARIANT = "has a type without a counterpart in Flink"
+#: What JSON is refused with, where Spark's VARIANT may be refused for what is in it.
+JSON = "is no VARIANT, which is not written from JSON"
 #: Edits that only the engines are compared by, as they change types or build on an edit before, and types to try.
 COMPARED = (
     "update_state", "retype", "ttl", "rekey", "written by its new name", "removed and added", "retyped twice", "undone"
@@ -431,8 +434,10 @@ def run(seed: int, spark: SparkSession, start: Start, folder: Path) -> Outcome:
         edit = program.edit(local)
         edited, refused = tried(edit.apply, local, program.base)
         other, other_refused = tried(edit.apply, with_spark, base)
-        unreadable = refused and other_refused and refused.startswith(UNREADABLE)
-        variant = refused is None and other_refused is not None and VARIANT in other_refused
+        unreadable = refused and other_refused and refused.startswith(OF_VALUES)
+        if refused and other is not None and refused.startswith(OF_VALUES):
+            _, other_refused = tried(lambda sp, path: sp.write(str(path)), other, folder / f"{seed}-late")
+        variant = other_refused is not None and (VARIANT in other_refused if refused is None else JSON in refused)
         if refused != other_refused and not unreadable and not variant:
             differs.append(f"{edit.text}: without Spark {refused}, with {other_refused}")
         if edited is None or other is None:

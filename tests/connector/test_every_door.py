@@ -238,6 +238,14 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "a key that is repeated, of a map": (
         pa.table({"key": pa.array([1, 1, 3], pa.int64()), "scores": SCORES}), "scores", {}, "more than one"
     ),
+    "values that are all NULL, without a type": (_rows("coupon", pa.nulls(3)), "coupon", {}, BEFORE["coupon"]),
+    "the same, with a type": (_rows("new", pa.nulls(3)), "new", {"types": {"new": "STRING"}}, ("VALUE", "STRING")),
+    "the same of a state that is new": (_rows("new", pa.nulls(3)), "new", {}, "give the column a type"),
+    "a list of NULLs, without a type": (
+        _rows("tags", pa.array([[None], [], [None]])), "tags", {"types": {"tags": "LIST<NULLABLE<LONG>>"}},
+        ("LIST", "LIST<TTL<NULLABLE<LONG>>>"),
+    ),
+    "a key without a type": (pa.table({"key": pa.nulls(3), "total": LONGS}), "total", {}, "NULL"),
     "no rows": (_rows("total").slice(0, 0), "total", {}, BEFORE["total"]),
     "another max parallelism": (_rows("total"), "total", {"maxParallelism": "128"}, "differs from th"),
     "the max parallelism that it has": (_rows("total"), "total", {"maxParallelism": "512"}, BEFORE["total"]),
@@ -363,7 +371,8 @@ def test_one_answer(base: Path, tmp_path: Path, question: str, door: str) -> Non
     assert max_parallelisms(path) == {"op": 512}
     read = pyspark_savepoint.open(path).keyed_state("op", state=state).to_arrow().to_pylist()
     written = [row for row in read if row[state] is not None]
-    given = rows.filter(pc.greater(pc.list_value_length(rows[state]), 0)) if state == "tags" else rows
+    given = rows.filter(pc.is_valid(rows[state]))
+    given = given.filter(pc.greater(pc.list_value_length(given[state]), 0)) if state == "tags" else given
     assert sorted(row["key"] for row in written) == given["key"].to_pylist()
 
 

@@ -751,7 +751,17 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.map_(_plain(kind.key_type, name), _plain(kind.item_type, name))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return pa.list_(_plain(kind.value_type, name))
-    plain_types = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
+    plain_types = (
+        pa.null(),
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+    )
     if kind in (*plain_types, pa.binary(), pa.date32()) or types.is_decimal128(kind) or types.is_duration(kind):
         return kind
     raise OptionError(
@@ -764,8 +774,6 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
 def _cast_of(kind: pa.DataType) -> str:
     """Return how a column becomes one that is written."""
     types = pa.types
-    if types.is_null(kind):
-        return "its values are all NULL: leave it out, or cast it"
     if isinstance(kind, pa.ListViewType | pa.LargeListViewType):
         return f"cast it: column.cast(pyarrow.list_({kind.value_type}))"
     if types.is_run_end_encoded(kind):

@@ -68,7 +68,7 @@ DEFAULTS: tuple[tuple[str, str, str], ...] = (
 
 REMEDIES: Mapping[str, str] = {
     "interval": "cast it to BIGINT (only rows of SQL jobs hold intervals: ROWDATA in option 'types')",
-    "void": "give the column a type, such as CAST(NULL AS STRING), or leave it out",
+    "void": "its values are all NULL: give the column a type, such as CAST(NULL AS STRING), or in option 'types'",
     "variant": "option('flinkVersion', '2.1') if no older Flink has to restore, or cast it to STRING: to_json(...)",
 }
 
