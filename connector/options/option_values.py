@@ -153,9 +153,11 @@ def option_text(name: str, value: Any) -> str:
 
 def _json_value(name: str, value: Any) -> Any:
     """Return what JSON has no word for: a scalar of NumPy or Arrow as Python has it, and times and numbers as texts."""
-    for method in ("as_py", "item"):
-        if hasattr(value, method) and not hasattr(value, "__len__"):
-            return getattr(value, method)()
+    if not hasattr(value, "__len__"):
+        if hasattr(value, "as_py"):
+            return value.as_py()
+        if hasattr(value, "item"):
+            return value.item()
     if not isinstance(value, TEXTS):
         _refuse(name, value)
     return str(value)
