@@ -687,9 +687,11 @@ print("asked")
 @pytest.mark.spark
 @pytest.mark.thorough  # a server of Connect starts
 def test_with_connect(base: Path, tmp_path: Path) -> None:
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # Spark's own word for a server on any free port: another test may have one on the usual port.
+    environment = {**os.environ, **python, "SPARK_TESTING": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", CONNECT, str(base), str(tmp_path)], cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        [sys.executable, "-c", CONNECT, str(base), str(tmp_path)], cwd=Path(__file__).parents[2], env=environment,
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1:] == ["asked"], done.stderr[-3000:]
