@@ -17,6 +17,7 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -56,8 +57,8 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     did_you_mean,
 )
-from pyspark_savepoint.formats.io.byte_source import FileLocation
-from pyspark_savepoint.formats.io.run_ahead import read_to_the_end
+from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import read_to_the_end, small_together
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -158,8 +159,10 @@ class Erasing:
             )
         search = self.search = Search(self.patterns)
         leaves = Leaves.of(self.searched.values, search)
-        for plan in self.plan.operators:
-            self._look(plan, leaves)
+        for plans in small_together(self.plan.operators, _state_bytes):
+            with opened_ahead(_reads(plans)):
+                for plan in plans:
+                    self._look(plan, leaves)
         for row in self.states:
             if row["table"] == "master_state":
                 location = {"operator_uid": None, "operator_uid_hash": None, "table": "master_state", "state": None}
@@ -644,6 +647,18 @@ class Erasing:
             return False
         own = (plan.identifier.operator_id.hex, "keyed state")
         return any(certain or name == AS_STORED for one in self.files if own in one.of for name, certain, _ in one.hits)
+
+
+def _state_bytes(plan: OperatorPlan) -> int:
+    return 0 if plan.base is None else plan.base.operator.state_size
+
+
+def _reads(plans: Sequence[OperatorPlan]) -> Iterator[Read]:
+    """Yield what is read first of operators that are read one after the other; a single one reads ahead itself."""
+    for base in (plan.base for plan in plans if len(plans) > 1):
+        with suppress(SavepointError):  # which who reads it notes
+            for source in () if base is None else base.opened.keyed.sources:
+                yield from source.reads(source.key_group_range)
 
 
 def is_self_contained(plan: SavepointPlan) -> bool:

@@ -157,10 +157,6 @@ class Engine(Protocol):
     def make_rows(self) -> str:
         """How users get rows."""
 
-    @property
-    def writers(self) -> int:
-        """The number of operators that are written at a time."""
-
     def rows(self, source: object) -> Rows | None:
         """Return rows that a user gave, or those of this engine as they are; None if they are none of it."""
 
@@ -274,8 +270,13 @@ class Engine(Protocol):
         Return the sizes of files that were not read, and whose checksums are not known, by name.
         """
 
-    def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
-        """Return a function for another thread of this process."""
+    def written(
+        self, write: Callable[[A], B], operators: Sequence[A], size: Callable[[A], int], *, together: bool
+    ) -> list[B]:
+        """Return what a function returns for each operator, which it writes in a thread; several at a time.
+
+        ``size`` are the bytes of an operator. Without ``together`` this process makes rows of one at a time.
+        """
 
     # -- records of functions that make state --------------------------------------------------------------
 

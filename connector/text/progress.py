@@ -136,10 +136,14 @@ def showing(what: str, mode: Mode | None = None) -> Iterator[None]:
 
 
 def parts(count: int) -> None:
-    """Say in how many parts the work that begins is done."""
+    """Say in how many parts the work that begins is done; they come to those of work that is under way."""
     work = LINE.work
     if work is not None:
-        work.done, work.parts = 0, count
+        with work.lock:
+            if work.done < work.parts:
+                work.parts += count
+            else:
+                work.done, work.parts = 0, count
 
 
 def part_done() -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
@@ -64,6 +63,8 @@ from pyspark_savepoint.write.operator_writer import OperatorWriter
 from pyspark_savepoint.write.target_release import for_release, without_edited
 
 COPY, REFERENCE = "copy", "reference"
+#: The number of an operator, its plan, the remaining state of its base, and its keyed state if only names change.
+PartOfSavepoint = tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]
 
 
 @redacted
@@ -124,18 +125,12 @@ class SavepointWriter:
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
         renamed = [renamed_state(plan, self.relocation, self.release) for plan in self.plan.operators]
-        # With Spark an edited operator takes one or two jobs, whose planning takes most of the time if state is small.
-        with ThreadPoolExecutor(self.engine.writers) as pool:
-            run = self.engine.runner(self._operator)
-            parts = enumerate(zip(self.plan.operators, kept, renamed, strict=True))
-            writing = [pool.submit(run, part) for part in parts]
-            try:
-                operators = [future.result() for future in writing]
-            finally:
-                pool.shutdown(cancel_futures=True)
+        parts = list(enumerate(zip(self.plan.operators, kept, renamed, strict=True)))
+        together = self.staging.filesystem.is_remote and not any(plan.inputs for plan in self.plan.operators)
+        operators = self.engine.written(self._operator, parts, _bytes_of, together=together)
         return assemble(operators, self.plan.bases, self.version)
 
-    def _operator(self, part: tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]) -> OperatorState:
+    def _operator(self, part: PartOfSavepoint) -> OperatorState:
         number, (plan, kept, renamed) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.engine, plan, self.written_path, self.staging, f"op{number}", self.version)
@@ -157,6 +152,13 @@ class SavepointWriter:
         if self.files == REFERENCE:
             return referenced(plan.base.snapshot, operator, plan.base.path)
         return self.relocation.copied(plan.base.snapshot, operator)
+
+
+def _bytes_of(part: PartOfSavepoint) -> int:
+    """Return the bytes of the state that is written anew."""
+    plan = part[1][0]
+    is_edited = plan.edits_keyed_state or plan.edits_operator_state
+    return plan.base.operator.state_size if is_edited and plan.base is not None else 0
 
 
 def _refuse_halves(plan: OperatorPlan) -> None:

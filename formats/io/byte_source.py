@@ -332,7 +332,7 @@ class FileLocation:
     def open(self, opening: Opening = BEGINNING) -> ByteSource:
         """Open the file and check its size; errors name the operator. ``opening`` is what is read first."""
         try:
-            file: InputFile = self._taken(opening) or self._opened(opening)
+            file: InputFile = self._reopened(opening) or self._taken(opening) or self._opened(opening)
             if self.checksums is not None and (self.refuses_damage or file.size == self.checksums.size):
                 verified = self._verified_blocks(self.checksums)
                 file = CheckedInput(file, self.checksums, verified, self.refuses_damage)
@@ -359,10 +359,19 @@ class FileLocation:
     def _key(self, opening: Opening) -> tuple[tuple[str, int], str]:
         return (self.filesystem.uri(self.path), self.start), opening.purpose
 
+    def _reopened(self, opening: Opening) -> InputFile | None:
+        """Return the file with a range that was read before: what is announced of it is for who reads more."""
+        if not (opening.count and self.filesystem.is_remote):
+            return None
+        return opened_before(self.filesystem.uri(self.path), self._in_file(opening))
+
+    def _in_file(self, opening: Opening) -> Opening:
+        file_size = -1 if self.size < 0 or self.segment else self.start + self.size
+        return replace(opening, size=file_size, start=self.start + opening.start)
+
     def _opened(self, opening: Opening) -> InputFile:
         """Open the file, unless the running verb has read the same of it before."""
-        known = -1 if self.size < 0 or self.segment else self.start + self.size
-        opening = replace(opening, size=known, start=self.start + opening.start)
+        opening = self._in_file(opening)
         if not self.filesystem.is_remote:
             return self._found(opening)
         uri = self.filesystem.uri(self.path)

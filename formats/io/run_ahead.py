@@ -306,7 +306,15 @@ def small_together(items: Iterable[S], size: Callable[[S], int]) -> Iterator[lis
             yield list(several)
 
 
-def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width: int = AHEAD) -> Iterator[T]:
+def ahead(
+    function: Callable[[S], T],
+    items: Iterable[S],
+    *,
+    remote: bool,
+    width: int = AHEAD,
+    size: Callable[[S], int] = lambda _: 0,
+    limit: int = AHEAD_BYTES,
+) -> Iterator[T]:
     """Yield a function's results in the order of the items; those of stores are worked out many at a time.
 
     Args:
@@ -314,20 +322,25 @@ def ahead(function: Callable[[S], T], items: Iterable[S], *, remote: bool, width
         items: What it is called with.
         remote: Whether each call waits for a store.
         width: How many calls run at a time, or have results that were not taken yet.
+        size: The bytes of an item.
+        limit: The most bytes of all that run at a time; one that has more runs alone.
 
     """
     if not remote:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(width, thread_name_prefix="savepoint-ahead") as pool:
-        started: deque[Future[T]] = deque()
+        started: deque[tuple[int, Future[T]]] = deque()
         try:
             for item in items:
-                started.append(pool.submit(in_context(function), item))
-                if len(started) >= width:
-                    yield started.popleft().result()
+                count = size(item)
+                while started and (
+                    len(started) >= width or sum(started_bytes for started_bytes, _ in started) + count > limit
+                ):
+                    yield started.popleft()[1].result()
+                started.append((count, pool.submit(in_context(function), item)))
             while started:
-                yield started.popleft().result()
+                yield started.popleft()[1].result()
         finally:
-            for each in started:
+            for _, each in started:
                 each.cancel()

@@ -316,7 +316,7 @@ def many_operators(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("migrate", "{}", "{}-new", "--flink", "1.20"), 12),
         (("doctor", "{}"), 6),
         (("rename-class", "{}", "{}-renamed", "a.B=a.C"), 4),
-        (("erase", "{}", "{}-erased", "--dry-run", "--keys", "42"), 28),
+        (("erase", "{}", "{}-erased", "--dry-run", "--keys", "42"), 10),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -333,7 +333,7 @@ def test_headers_of_all_operators_come_together(
 def test_files_of_all_operators_are_verified_by_one_read_of_each(measured: MeasuredStore, many_operators: Path) -> None:
     """The headers, and the bytes, which are compared with their checksums while the state in them is checked."""
     measured.upload(many_operators, "many")
-    measured.latency = 0.05
+    measured.latency = 0.2
     assert run(measured, "verify", "s3://bucket/many") == 0
     assert measured.kinds() == {"GET": 1 + 2 * 20}
     size = sum(len(data) for data in measured.objects.values())
@@ -345,7 +345,7 @@ def test_files_of_all_operators_are_compared_by_one_read_of_each(measured: Measu
     """Files of the next operators come while one is compared, and each once: its header comes with its bytes."""
     measured.upload(many_operators, "many")
     measured.upload(many_operators, "other")
-    measured.latency = 0.05
+    measured.latency = 0.2
     assert run(measured, "diff", "s3://bucket/many", "s3://bucket/other") == 0
     assert measured.kinds() == {"GET": 2 * (1 + 20)}
     assert chain(measured.requests) <= 8
@@ -363,7 +363,7 @@ def test_operator_state_of_all_operators_is_compared_together(measured: Measured
     measured.latency = 0.05
     assert run(measured, "diff", "s3://bucket/many", "s3://bucket/other") == 0
     assert sum("_metadata" not in one.key for one in measured.requests) == 2 * 20 * 3
-    assert chain(measured.requests) <= 14
+    assert chain(measured.requests) <= 24
 
 
 def test_files_that_an_erasure_searches_are_read_many_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:

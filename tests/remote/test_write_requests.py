@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -104,6 +107,59 @@ def test_what_a_store_does_not_compare_is_read_back_in_one_request(measured: Mea
     assert len(sizes) == 2
     assert {one.key: one.given for one in new if one.kind == "GET"} == sizes
     assert sum(one.kind == "GET" for one in new) == 2
+
+
+def many_operators(path: Path, count: int, keys: int) -> None:
+    savepoint = pyspark_savepoint.create(max_parallelism=128)
+    rows = pa.table({"key": pa.array(range(keys)), "total": pa.array(range(keys))})
+    for number in range(count):
+        savepoint = savepoint.with_operator(f"op{number}", rows)
+    savepoint.write(path)
+
+
+def test_operators_are_rewritten_side_by_side(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Twenty operators, each with a header, a file, and a new file: one after the other they would be forty more."""
+    many_operators(tmp_path / "many", 20, 60_000)
+    measured.upload(tmp_path / "many", "many")
+    measured.latency = 0.2
+    assert run(measured, "set-max-parallelism", "s3://bucket/many", "s3://bucket/out/new", "64") == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"GET": 2 * 20, "PUT": 20})
+    assert chain(measured.requests) <= 20
+    pyspark_savepoint.open(tmp_path / "many").with_max_parallelism(64).write(tmp_path / "here")
+    here = sorted(file.read_bytes() for file in (tmp_path / "here").iterdir() if file.name != "_metadata")
+    assert sorted(data for name, data in measured.objects.items() if re.search("out/new/.*-op", name)) == here
+
+
+def test_an_erasure_waits_for_no_operator(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Of the files of twenty operators seven reads: header, look, search, edit; look and search anew, difference."""
+    many_operators(tmp_path / "many", 20, 60_000)
+    measured.upload(tmp_path / "many", "many")
+    measured.latency = 0.2
+    assert run(measured, "erase", "s3://bucket/many", "s3://bucket/out/new", "--keys", "42") == 0
+    files = [one.kind for one in measured.requests if re.search("-op[0-9]", one.key)]
+    assert (files.count("GET"), files.count("PUT"), len(files)) == (7 * 20, 20, 8 * 20)
+    assert chain(measured.requests) <= 34
+
+
+def test_the_first_operator_that_cannot_be_written_is_told(
+    measured: MeasuredStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the order of operators, whichever fails first; the others end before anything is deleted."""
+    many_operators(tmp_path / "many", 6, 1000)
+    measured.upload(tmp_path / "many", "many")
+    before = dict(measured.objects)
+    for name, data in before.items():
+        if "-op4k" in name or "-op2k" in name:
+            measured.objects[name] = data[:-300] + b"\x7f" * 300
+    damaged = dict(measured.objects)
+
+    def slow(kind: str, key: str) -> None:
+        time.sleep(0.5 * ("-op2k" in key))
+
+    measured.fault = slow
+    assert run(measured, "set-max-parallelism", "s3://bucket/many", "s3://bucket/out/new", "64") == 2
+    assert "operator: op2 " in capsys.readouterr().err
+    assert measured.objects == damaged
 
 
 def test_a_relocated_savepoint_reads_no_file(measured: MeasuredStore) -> None:

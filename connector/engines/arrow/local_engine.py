@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -41,6 +41,7 @@ from pyspark_savepoint.formats.columns import fixed_array, fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import local_directory
+from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
@@ -190,7 +191,6 @@ class LocalEngine:
 
     rows_are: str = "rows of Arrow (pyarrow.Table, RecordBatchReader, Dataset, pandas, or a table of a snapshot)"
     make_rows: str = "pyarrow.Table.from_pylist([...]), or a table of the savepoint: sp.keyed_state(uid)"
-    writers: int = 1
 
     def rows(self, source: object) -> LocalRows | None:
         """Return rows that export an Arrow stream or are in files, and rows as they are. None for anything else."""
@@ -432,10 +432,18 @@ class LocalEngine:
         """Copy untouched files, several at a time."""
         return copy_files(copies, staging)
 
-    def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
-        """Return the function for another thread, where the verb's context is that of this one."""
-        context = copy_context()
-        return lambda part: context.copy().run(run, part)
+    def written(
+        self, write: Callable[[A], B], operators: Sequence[A], size: Callable[[A], int], *, together: bool
+    ) -> list[B]:
+        """Write the operators one after the other; ``together``, while others wait for their files, or send them."""
+
+        def within(operator: A) -> B:
+            _LANES.set(min(MOST_OPERATORS, -(-OPERATOR_BYTES // max(1, size(operator)))))
+            return write(operator)
+
+        if not together or sum(size(operator) > 0 for operator in operators) < 2:
+            return list(map(write, operators))
+        return list(ahead(within, operators, remote=True, width=MOST_OPERATORS, size=size, limit=OPERATOR_BYTES))
 
     def with_selected(self, rows: LocalRows, selector: object, name: str) -> LocalRows:
         """Return rows with the column that a function makes of each batch."""
@@ -586,18 +594,29 @@ def _without_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
 #: Parts that are written to a store at a time, while one is sent, others are read and merged: at least and at most, and
 #: the bytes of state that all of them may have.
 LANES, MOST_LANES, LANE_BYTES = 3, 64, 64 << 20
+#: Operators that are written at a time at most, and the bytes of their state: what is read and what is sent are in
+#: memory. The lanes are those by which the memory of one of them is divided.
+MOST_OPERATORS, OPERATOR_BYTES = 32, 32 << 20
+_LANES: ContextVar[int] = ContextVar("lanes", default=1)
 
 
 def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
     """Write the parts one after the other. To a store several at a time, if they are entries of existing operators."""
-    if len(parts) == 1 or not (plan.request.bases and plan.staging.filesystem.is_remote):
+    operators = _LANES.get()
+    if not (plan.request.bases and plan.staging.filesystem.is_remote and len(parts) * operators > 1):
+        plan = _in_lanes(plan, operators)
         return [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts)]
     with bases_ahead(plan) as size:
         return _written_together(plan, parts, max(LANES, min(MOST_LANES, LANE_BYTES * len(parts) // max(size, 1))))
 
 
+def _in_lanes(plan: WritePlan, lanes: int) -> WritePlan:
+    """Return the plan of a write that has a part of the memory."""
+    return replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
+
+
 def _written_together(plan: WritePlan, parts: Sequence[Part], lanes: int) -> list[TaskOutput]:
-    plan = replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
+    plan = _in_lanes(plan, lanes)
     context = copy_context()
 
     def write(number: int) -> TaskOutput:

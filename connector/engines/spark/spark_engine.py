@@ -13,6 +13,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -84,6 +85,8 @@ NUMBER, RESULT = "number", "result"
 SESSION_KEY, SESSION, GIVEN = "__session_key", "__session", "__given"
 #: Tasks for each that runs at a time, so that long pieces do not end last.
 WAVES = 4
+#: Operators that are written at a time.
+WRITERS = 4
 #: What fails in a task is none of Spark's own exceptions in a session of this process. Connect's client has no Py4J.
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 with suppress(ModuleNotFoundError):
@@ -314,7 +317,6 @@ class SparkEngine:
     spark: SparkSession
     rows_are: str = "a DataFrame of Spark"
     make_rows: str = "spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)"
-    writers: int = 4
 
     def rows(self, source: object) -> SparkRows | None:
         """Return a DataFrame as rows, and rows as they are. None for anything else."""
@@ -481,10 +483,20 @@ class SparkEngine:
         """Copy untouched files: those of the same store by the store, others by tasks if they are large."""
         return copy_large(self.spark, copies, staging, shared)
 
-    def runner(self, run: Callable[[A], B]) -> Callable[[A], B]:
-        """Return a function for another thread, where the session's local properties are those of this one."""
-        inherited: Callable[[A], B] = inheritable_thread_target(self.spark)(run)
-        return inherited
+    def written(
+        self, write: Callable[[A], B], operators: Sequence[A], size: Callable[[A], int], *, together: bool
+    ) -> list[B]:
+        """Write some operators at a time, in threads where the session's local properties are those of this one.
+
+        An edited operator takes one or two jobs, whose planning takes most of the time if state is small.
+        """
+        run: Callable[[A], B] = inheritable_thread_target(self.spark)(write)
+        with ThreadPoolExecutor(WRITERS) as pool:
+            writing = [pool.submit(run, operator) for operator in operators]
+            try:
+                return [future.result() for future in writing]
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def with_selected(self, rows: SparkRows, selector: object, name: str) -> SparkRows:
         """Return a DataFrame with a column that an expression of Spark, or its text, computes."""
