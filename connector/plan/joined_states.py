@@ -41,6 +41,9 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column, StateShape
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY
 
+#: Memory of a sort whose rows are sorted by the key then, while both hold theirs.
+FINDING_MEMORY = DEFAULT_SORT_MEMORY // 4
+
 
 @dataclass(frozen=True)
 class KeyedTable:
@@ -75,7 +78,7 @@ class FoundTableRows:
         asks = old.mapped(AskingRows(table, states, label), table.schema)
         answers = self.rows.select(*dict.fromkeys(columns)).mapped(AnsweringRows(table), table.schema)
         placed = engine.by_key(asks.union(answers), table.descriptor, limit, None)
-        function = FoundRows(table, limit, DEFAULT_SORT_MEMORY, label)
+        function = FoundRows(table, limit, FINDING_MEMORY, label)
         return self.keyed(placed.mapped(function, table.found_schema))
 
 

@@ -8,6 +8,7 @@
     FIRST_VALUE, LAST_VALUE ROW of value and order; these and LISTAGG with retraction: a structured type with views
     COLLECT                 a structured type with a view
     ARRAY_AGG               a structured type with two lists of Java's, one for rows that were taken out
+    LAG                     a structured type with the offset, the default, and a list of Java's
 
 Then COUNT(*) where rows are taken out or windows hop, and one view per list of DISTINCT arguments. Flink:
 ``AggregateUtil``, ``AggFunctionFactory``.
@@ -25,10 +26,12 @@ from pyspark_savepoint.statebackends.evolution.changes import Merge
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
 from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
 
-BIGINT, STRING = LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
+INT, BIGINT, STRING = LogicalType("INTEGER"), LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
 VIEW, LIST_VIEW = (LogicalType("RAW", class_name=name) for name in VIEWS)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-#: The lists that ARRAY_AGG keeps inside of the accumulator.
+#: Arguments of a LAG with a default, of whose type that of its accumulator depends.
+MOST_OF_LAG = 3
+#: The lists that ARRAY_AGG and LAG keep inside of the accumulator.
 JAVA_LIST = LogicalType("RAW", class_name="java.util.LinkedList")
 #: The part of a call that keeps values of a type in such lists: the type of the list does not tell theirs.
 IN_LISTS = "lists of "
@@ -146,6 +149,9 @@ def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[Logica
         name = "ArrayAggFunction$ArrayAggAccumulator"
         lists = _structured(name, (("list", JAVA_LIST), ("retractList", JAVA_LIST)))
         yield one(lists, f"{IN_LISTS}{replace(kinds[0], nullable=True)}", None, Merge.NEVER)
+    elif function == "LAG" and len(kinds) < MOST_OF_LAG and kinds[0].nullable and kinds[0].kind in ("", "REGULAR"):
+        fields = (("offset", INT), ("defaultValue", kinds[0]), ("buffer", JAVA_LIST))
+        yield one(_structured("LagAggFunction$LagAcc", fields), f"{IN_LISTS}{kinds[0]}", None, Merge.NEVER)
     elif call.retracts or function == "COLLECT":
         viewed = _with_views(function, kinds)
         if viewed is not None:

@@ -95,6 +95,8 @@ MIXED = (
     "until their history is given"
 )
 TIMERS_OF_ROWS = "user-timers", "made", "at the time of each row that waits"
+RANKED_ANEW = "it is made anew, as its order or partition is another one: the sink keeps what it has, see catch_up"
+MADE_ANEW = "its rows are made anew"
 AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
 
 
@@ -109,6 +111,8 @@ class Decision:
     matches: Matches
     options: Options
     decided: dict[int, OperatorChange] = field(default_factory=dict)
+    #: Nodes of OLD whose partner is made anew, of the rows that the operator before it has emitted.
+    renewed: set[int] = field(default_factory=set)
 
     @cached_property
     def steps(self) -> tuple[Lineage, Lineage]:
@@ -138,8 +142,28 @@ class Decision:
         refusal = self._refusal(before, node, one, other)
         settings = compare_settings(self.old, self.new, before, node)
         change = Pair(self, before, node, old_shape, shape).change(settings)
+        anew = self._ranked_anew(node, shape, change)
+        if anew is not None:
+            self.renewed.add(partner)
+            return anew
         change = replace(change, reasons=(*change.reasons, *self._mixed(node, shape, change)))
         return _refused(change, refusal) if refusal else _warned(change, one, other)
+
+    def _ranked_anew(self, node: Node, shape: OperatorShape, change: OperatorChange) -> OperatorChange | None:
+        """Return a rank with another order or partition that is made of what the operator before it has emitted.
+
+        None if its state stays, if the user gives it, or if what was emitted does not tell it.
+        """
+        losing = (Verdict.LOST, Verdict.BACKFILLED, Verdict.BEGINS_EMPTY)
+        given = self.options.backfill_of(node.id, str(node.id))
+        if node.kind != "rank" or change.verdict not in losing or given is not None:
+            return None
+        anew = self._new(node, shape)
+        end = node.attributes["rankRange"].get("end")
+        if anew.verdict is not Verdict.DERIVED or not isinstance(end, int):
+            return None
+        states = tuple(replace(one, limit=end) for one in anew.states)
+        return replace(anew, states=states, reasons=(RANKED_ANEW,))
 
     def _ambiguous(self, node: Node, shape: OperatorShape, rivals: Sequence[int]) -> OperatorChange:
         shown = tuple(f"nodes={{'{node.id}': '{one}'}}: {self._told_apart(one)}" for one in rivals)
@@ -452,7 +476,7 @@ class Pair:
         for state in self.old.states:
             if state.name not in names and state.layout is not Layout.ACCUMULATORS and not _is_view(state):
                 if any(one.emitted_by is not None for one in changes):
-                    yield StateChange(Verdict.DERIVED, state, None, reasons=("its rows are made anew",))
+                    yield StateChange(Verdict.DERIVED, state, None, reasons=(MADE_ANEW,))
                     continue
                 yield StateChange(Verdict.LOST, state, None, reasons=("the new operator keeps no such state",))
 
@@ -626,7 +650,7 @@ def _limited(change: StateChange, limit: int) -> StateChange:
 
 def dropped(decision: Decision) -> Iterator[OperatorChange]:
     """Yield the operators of OLD that no operator of NEW continues."""
-    taken_nodes = set(decision.matches.partners.values())
+    taken_nodes = set(decision.matches.partners.values()) - decision.renewed
     rivals = {one for each in decision.matches.ambiguous.values() for one in each}
     for number, operators in decision.old_shapes.items():
         for one in operators:
@@ -640,5 +664,8 @@ def dropped(decision: Decision) -> Iterator[OperatorChange]:
             reason = (
                 "no operator of the new query continues it (a table that was renamed is told by argument 'sources')"
             )
-            states = tuple(StateChange(Verdict.LOST, state, None) for state in one.states)
-            yield OperatorChange(Verdict.LOST, one, None, states, reasons=(reason,))
+            verdict = Verdict.LOST
+            if number in decision.renewed:
+                verdict, reason = Verdict.DERIVED, MADE_ANEW
+            states = tuple(StateChange(verdict, state, None) for state in one.states)
+            yield OperatorChange(verdict, one, None, states, reasons=(reason,))

@@ -36,8 +36,8 @@ STORES_VALUES = (
     "this savepoint"
 )
 NOT_REWRITTEN = (
-    "ARRAY_AGG keeps its values in lists of Java's, which are kept only with the whole row as it is: leave the other "
-    "aggregates, the keys and the time to live as they were, or put ARRAY_AGG into a query of its own"
+    "ARRAY_AGG and LAG keep their values in lists of Java's, which are kept only with the whole row as it is: leave "
+    "the other aggregates, the keys and the time to live as they were, or put them into a query of their own"
 )
 NOT_RECOUNTED = (
     "values of DISTINCT of keys that become one have to be counted once, which is not supported for several columns, "

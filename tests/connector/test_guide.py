@@ -20,6 +20,7 @@ from tests.connector.api.test_evolve_history import orders
 from tests.prose import Prose
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
+from tests.statebackends.evolution.verdicts import changes
 
 GUIDE = Path(__file__).parents[2] / "connector" / "guide"
 #: Pages with other forms and tests of their own.
@@ -39,8 +40,16 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     damaged = Path(shutil.copytree(shop, tmp_path / "damaged"))
     max(damaged.iterdir(), key=lambda file: file.stat().st_size * (file.name != "_metadata")).unlink()
     changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
-    for plan in ("old.json", "new.json"):
-        shutil.copy(changed / plan, tmp_path / plan)
+    refused = {
+        "planless": changes() / "2.3.0" / "ids-planless",
+        "renamed": changes() / "2.3.0" / "rename-tables",
+        "alike": changes() / "2.3.0" / "two-alike",
+        "filtered": corpus / "sql-changes" / "2.3.0" / "filter-in-front",
+    }
+    for name, folder in {".": changed, **refused}.items():
+        (tmp_path / name).mkdir(exist_ok=True)
+        for file in (*folder.glob("*.json"), *folder.glob("*.txt")):
+            shutil.copy(file, tmp_path / name / file.name)
     (tmp_path / "tables").mkdir()
     for folder in (tmp_path, tmp_path / "tables"):
         pq.write_table(orders(), folder / "orders.parquet")
@@ -48,6 +57,7 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     Path(classes).rename(tmp_path / "job.jar")
     return {
         "/savepoints/shop-sql": changed / "before",
+        **{f"/savepoints/{name}": folder / "before" for name, folder in refused.items()},
         "/savepoints/savepoint-2f1a3c": shop,
         "/savepoints/damaged": damaged,
         "/savepoints/of-kryo": corpus / "migration" / "cases" / "kryo-u-inner" / "1.20.5-hashmap",

@@ -42,6 +42,7 @@ GUIDE = (
     "check-in-ci",
     "flink-1-to-2",
     "change-a-sql-job",
+    "refused-sql-changes",
     "between-engines",
     "object-stores",
     "clusters",

@@ -66,6 +66,24 @@ def evolved(folder: Path, to: Path) -> LocalSavepoint:
     return old.evolve(folder / "old.json", folder / "new.json", **arguments(folder)).write(to)
 
 
+def test_a_rank_with_another_order_is_made_of_what_comes_before_it(tmp_path: Path) -> None:
+    """Also with another number of rows. What was emitted before stays in the sink."""
+    folder = folder_of("2.3.0", "growing-top-2-to-4")
+    old = json.loads((folder / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    (rank,) = [node for node in new["nodes"] if "rank" in node["type"]]
+    for one in rank["orderBy"]["fields"]:
+        one["isAscending"] = not one["isAscending"]
+    rank["rankRange"]["end"] = 3
+    savepoint = pyspark_savepoint.open(folder / "before")
+    rows = [row for row in savepoint.check_evolution(old, new).to_arrow().to_pylist() if row["level"] == "operator"]
+    assert {row["verdict"] for row in rows if "Rank" in row["operator"]} == {"derived"}
+    counts = {row["key"]["f0"]: row["accState"]["f0"] for row in savepoint.keyed_state("6_group-aggregate").rows()}
+    best = sorted(sorted(counts, reverse=True), key=lambda item: counts[item])[:3]
+    (ranked,) = savepoint.evolve(old, new).write(tmp_path / "new").keyed_state("8_rank").rows()
+    assert sorted(key["f0"] for key, _ in ranked["data-state-with-update"]) == sorted(best)
+
+
 def keyed_rows(savepoint: LocalSavepoint) -> dict[tuple[str, str], list[str]]:
     """The rows of all keyed tables, by operator and table."""
     found = {}

@@ -46,6 +46,27 @@ def test_answers(run: Run, name: str, more: tuple[str, ...], code: int, said: st
     assert said in ran.out
 
 
+def test_an_ambiguous_operator_is_settled_by_its_node(run: Run, tmp_path: Path) -> None:
+    """One of two aggregates goes on. Nothing is written before it is said which."""
+    ran = run(*words("two-alike", tmp_path / "new"), "--fill", "initial")
+    assert ran.code == 2
+    assert (
+        "node 6 GroupAggregate(groupBy=[shop], select=[shop, COUNT(*) AS n, MIN(price) AS a]) may continue" in ran.out
+    )
+    assert "--node 6=6: node 6" in ran.out
+    assert "--node 6=8: node 8" in ran.out
+    assert "MAX(amount) AS a]), whose rows go to table sink1" in ran.out
+    assert not (tmp_path / "new").exists()
+    ran = run(*words("two-alike", tmp_path / "new"), "--fill", "initial", "--node", "6=8")
+    assert ran.code == 1
+    rows = {}
+    for folder, uid in ((changes() / "2.3.0" / "two-alike" / "before", "8"), (tmp_path / "new", "6")):
+        table = pyspark_savepoint.open(folder).keyed_state(f"{uid}_group-aggregate").to_arrow().to_pylist()
+        rows[uid] = {row["key"]["f0"]: row["accState"] for row in table}
+    assert {shop: row["f0"] for shop, row in rows["6"].items()} == {shop: row["f0"] for shop, row in rows["8"].items()}
+    assert {row["f1"] for row in rows["6"].values()} == {None}
+
+
 def test_other_commands_name_evolve(run: Run, tmp_path: Path) -> None:
     """``check-restore`` and ``report`` have no argument that gives values: they name the command that has it."""
     _, old, *plans = words("agg-add-sum")

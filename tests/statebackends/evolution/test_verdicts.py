@@ -186,6 +186,26 @@ def test_alike_operators_are_ambiguous_until_one_is_named() -> None:
         evolution_of(twice, new, check_options(nodes={"6": "99"}))
 
 
+def test_lag_goes_on_under_another_id_and_is_never_another() -> None:
+    """Its lists of Java's stay with the whole accumulator, also where the rows that OVER keeps are others."""
+    change = evolution("2.3.0/lag").of("6_over-aggregate")
+    assert change is not None
+    assert (change.verdict, change.old_uid) == (Verdict.TRANSFORMED, "5_over-aggregate")
+    assert [one.verdict for one in change.states if one.new_name == "accState"] == [Verdict.AS_IS]
+    old = json.loads((changes() / "2.3.0" / "lag" / "old.json").read_text("utf-8"))
+    for name, value in (
+        ("constants", [{"kind": "LITERAL", "value": 2, "type": "INT NOT NULL"}]),
+        ("arguments", [2, 4]),
+    ):
+        new = json.loads(json.dumps(old))
+        (spec,) = [node["overSpec"] for node in new["nodes"] if "over-aggregate" in node["type"]]
+        if name == "constants":
+            spec["constants"] = value
+        else:
+            spec["groups"][0]["aggCalls"][0]["argList"] = value
+        assert evolution_of(old, new, check_options(fill="initial")).verdict in (Verdict.REFUSED, Verdict.UNKNOWN)
+
+
 def changed(name: str, kind: str, attribute: str, value: object) -> Verdict:
     """The verdict of a recorded query against itself, with one attribute of the nodes of a kind changed."""
     old = json.loads((changes() / "2.3.0" / name / "old.json").read_text("utf-8"))
