@@ -138,12 +138,13 @@ def _interval(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     if other not in ("INNER", kind):
         return Settings(Verdict.BACKFILLED, "which rows have matched was not kept: all of it from history")
     sentences = _becomes(old, new, before, node)
+    is_narrower = new_low >= low and new_high <= high and (low, high) != (new_low, new_high)
+    if other != "INNER" and (is_narrower or old.residual(before) != new.residual(node)):
+        what = "its bounds are narrower" if is_narrower else "its condition is another one"
+        return Settings(Verdict.LOST, sentences=(f"{what}: rows of before have matched without that", *sentences))
     if (low, high) == (new_low, new_high):
         return Settings(sentences=sentences)
-    if new_low >= low and new_high <= high and other != "INNER":
-        sentence = "its bounds are narrower: rows that have matched beyond them are not emitted without a match"
-        return Settings(Verdict.LOST, sentences=(sentence, *sentences))
-    if new_low >= low and new_high <= high:
+    if is_narrower:
         sentence = "its bounds are narrower: rows that they leave out are dropped in time"
         return Settings(sentences=(sentence, *sentences))
     return Settings(Verdict.LOST, sentences=("its bounds are wider: rows beyond those of before are gone", *sentences))

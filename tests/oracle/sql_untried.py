@@ -67,8 +67,8 @@ def _joins_by_time(kinds: Kinds, seed: int) -> None:
     _add(kinds, "bounds/left-narrower", "lost", "id paid", left, "'40' SECOND", "'10' SECOND", "'60' SECOND",
          "'30' SECOND")  # fmt: skip
     beside = f"{left} AND o.amount > p.paid * 3"
-    _add(kinds, "bounds/left-condition", "refused", "id paid", beside, "* 3", "* 6")
-    _add(kinds, "bounds/left-condition-gone", "refused", "id paid", beside, " AND o.amount > p.paid * 3", "")
+    _add(kinds, "bounds/left-condition", "lost", "id paid", beside, "* 3", "* 6")
+    _add(kinds, "bounds/left-condition-gone", "lost", "id paid", beside, " AND o.amount > p.paid * 3", "")
     _add(kinds, "bounds/moved", "kept", "id paid", near, "- INTERVAL '60'", "+ INTERVAL '10'")
     _add(kinds, "bounds/with-column-out", "kept", "id item paid", near.replace("o.id", "o.id, o.item"), "o.item, ", "",
          "'40' SECOND", "'20' SECOND", to="id paid")  # fmt: skip
