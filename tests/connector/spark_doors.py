@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
@@ -96,11 +97,12 @@ def asked(spark: SparkSession, base: Path, folder: Path, only: list[str]) -> tup
             continue
         if only and not any(word in question for word in only):
             continue
+        frame = spark.createDataFrame(rows, from_arrow_schema(rows.schema))  # Connect infers none where no rows are
         for door, ask in SPARK_DOORS.items():
             count += 1
             said, path = None, folder / f"{count}"
             try:
-                found = dict(registered(ask(spark, base, path, spark.createDataFrame(rows), state, options)))
+                found = dict(registered(ask(spark, base, path, frame, state, options)))
             except (SavepointError, PySparkException) as error:
                 said, found = refusal(error), {}
             words = WORDS[door].findall(said or "")
