@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:  # not exit code 1, which means findings
+        if _hides_an_interrupt(error):
+            raise KeyboardInterrupt from error
         if debug:
             raise
         if isinstance(error, OSError) and error.errno in OUTPUT_ERRORS and error.filename is None:
@@ -77,6 +79,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.remark(f"error: {kind}{shown(str(error))}\n  to do: {remedy}")
         return FAILED
     return code
+
+
+def _hides_an_interrupt(error: BaseException | None) -> bool:
+    """Return whether an error is of Ctrl-C: Python 3.11 has a RuntimeError where it comes while a class is made."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _has_help(error: SavepointError) -> bool:

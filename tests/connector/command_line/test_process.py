@@ -195,6 +195,18 @@ NAME = sys.argv.pop(1)
 sys.addaudithook(interrupt)
 sys.exit(console())
 """
+#: The same while a class is made, of which Python 3.11 makes another error.
+WHILE_MAKING_A_CLASS = """
+import os, signal, sys
+from pyspark_savepoint.command_line import main
+
+class Named:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.SIGINT)
+
+main._run = lambda *_: type("Owner", (), {"named": Named()})
+sys.exit(main.console())
+"""
 #: The same while an object is deleted, from where an exception does not reach the command.
 WHILE_DELETING = """
 import os, signal, sys
@@ -222,8 +234,9 @@ def test_interrupted_while_it_imports(shop: Path, module: str) -> None:
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
-def test_interrupted_in_a_destructor() -> None:
-    done = subprocess.run([sys.executable, "-c", WHILE_DELETING], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("script", [WHILE_DELETING, WHILE_MAKING_A_CLASS], ids=["destructor", "class"])
+def test_interrupted_where_python_has_another_error(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
