@@ -136,6 +136,8 @@ class Rows:
         return entries, rows
 
     def select(self, flags: Flags) -> Rows:
+        if not len(self):  # entries of other states
+            return self
         number = np.cumsum(flags, dtype=np.int32) - 1
         kept = (self.row_of >= 0) & flags[self.row_of]
         row_of = np.where(kept, number[self.row_of], np.int32(-1))

@@ -51,6 +51,16 @@ def test_no_key_is_found_where_none_is_wanted(lab: str) -> None:
     assert keys_of(lab, "kv-long", []) == []
 
 
+def test_keys_of_a_state_that_some_key_groups_have_not(lab: str) -> None:
+    """Maps of some keys are empty, so that a block has entries of other states alone."""
+    savepoint = pyspark_savepoint.open(lab)
+    chosen = savepoint.keyed_state("kv-long").to_arrow().column("key").to_pylist()[::7]
+    with_a_map = savepoint.keyed_state("kv-long", state="map-sl").to_arrow().column("key").to_pylist()
+    expected = set(chosen) & set(with_a_map)
+    assert expected < set(chosen)
+    assert set(keys_of(lab, "kv-long", chosen, state="map-sl")) == expected
+
+
 def test_keys_may_be_given_twice_and_as_text(lab: str) -> None:
     assert sorted(keys_of(lab, "kv-long", [0, "0", "-9223372036854775808"])) == [-(2**63), 0]
 
