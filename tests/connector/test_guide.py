@@ -42,7 +42,7 @@ def places(shop: Path, corpus: Path, tmp_path: Path) -> dict[str, Path]:
     changed = corpus / "sql-changes" / "2.3.0" / "sum-backfilled"
     refused = {
         "planless": changes() / "2.3.0" / "ids-planless",
-        "renamed": changes() / "2.3.0" / "rename-tables",
+        "other-names": changes() / "2.3.0" / "rename-tables",
         "alike": changes() / "2.3.0" / "two-alike",
         "filtered": corpus / "sql-changes" / "2.3.0" / "filter-in-front",
     }
