@@ -38,7 +38,8 @@ def test_a_session_with_the_plug_in(tmp_path: Path) -> None:
     (tmp_path / "other").symlink_to(SHOP)
     plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "pyspark_savepoint.testing.plugin"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "test_job.py"]
-    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # Arguments for the session that runs this test are none of that session.
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
