@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from collections.abc import Iterable, Mapping, Sized
+from datetime import datetime
 from functools import partial
+from numbers import Number
 from os import PathLike
-from typing import Any, NoReturn
-from uuid import UUID
+from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import parse_release
@@ -20,8 +19,6 @@ from pyspark_savepoint.options.keywords import KEYWORDS
 JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
 SERIALIZERS = "serializers"
 BYTES = (bytes, bytearray, memoryview)
-#: What JSON writes as the text that ``str`` gives.
-TEXTS = (date, time, timedelta, Decimal, UUID, PathLike)
 #: Options that are a release of Flink.
 RELEASES = ("flinkVersion", "inferredBy")
 
@@ -128,8 +125,6 @@ def option_text(name: str, value: Any) -> str:
         OptionError: If it is, or contains, bytes or an object that has no text of its own.
 
     """
-    if isinstance(value, BYTES):
-        _refuse(name, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if name == SERIALIZERS:
@@ -146,24 +141,26 @@ def option_text(name: str, value: Any) -> str:
         value = list(value)
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=partial(_json_value, name))
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return ",".join(option_text(name, part) if isinstance(part, BYTES) else str(part) for part in value)
-    return str(value)
+    if isinstance(value, Iterable) and not isinstance(value, (str, *BYTES)):
+        return ",".join(_text(name, part) for part in value)
+    return _text(name, value)
 
 
 def _json_value(name: str, value: Any) -> Any:
-    """Return what JSON has no word for: a scalar of NumPy or Arrow as Python has it, and times and numbers as texts."""
-    if not hasattr(value, "__len__"):
+    """Return what JSON has no word for: a scalar of Arrow or NumPy as Python has it, anything else as text."""
+    if not isinstance(value, Sized):
         if hasattr(value, "as_py"):
             return value.as_py()
         if hasattr(value, "item"):
             return value.item()
-    if not isinstance(value, TEXTS):
-        _refuse(name, value)
-    return str(value)
+    return _text(name, value)
 
 
-def _refuse(name: str, value: object) -> NoReturn:
+def _text(name: str, value: object) -> str:
+    """Return the text of a time, a number, a type or the like."""
+    has_text = type(value).__str__ is not object.__str__ and not isinstance(value, Sized)
+    if has_text or isinstance(value, str | Number):
+        return str(value)
     raise OptionError(
         f"option {name!r} has a value that is no text",
         expected="a text, a number, a truth value, or a list or mapping of them",

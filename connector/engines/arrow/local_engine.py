@@ -770,18 +770,9 @@ def _plain(kind: pa.DataType, name: str) -> pa.DataType:
         return pa.map_(_plain(kind.key_type, name), _plain(kind.item_type, name))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return pa.list_(_plain(kind.value_type, name))
-    plain_types = (
-        pa.null(),
-        pa.bool_(),
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.string(),
-    )
-    if kind in (*plain_types, pa.binary(), pa.date32()) or types.is_decimal128(kind) or types.is_duration(kind):
+    plain_types = (pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string())
+    others = (pa.binary(), pa.date32(), pa.null())
+    if kind in (*plain_types, *others) or types.is_decimal128(kind) or types.is_duration(kind):
         return kind
     raise OptionError(
         "a column has an Arrow type that state of Flink is not written from",

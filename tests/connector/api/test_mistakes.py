@@ -61,6 +61,7 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (accounts(keys=[pa.array([1042])]), "option 'keys' has a value that is no text"),
     (accounts(key_groups=b"5"), "option 'key_groups' has a value that is no text"),
     (accounts(state=[b"total"]), "decode() the bytes"),
+    (accounts(state=object()), "option 'state' has a value that is no text"),
     (accounts(keys=[None]), "has a key that is null"),
     (accounts(key_groups="0-999"), "0 to 127"),
     (accounts(key_groups="9-3"), "such as 0-31,77"),
