@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import struct_array
-from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, StateChange
 from pyspark_savepoint.statebackends.evolution.exact import WHOLE_NUMBERS, exactly
+from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, LONG, OldStates
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS, RANK, StateRows, put_together
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values
@@ -109,13 +110,7 @@ class EmittedRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows under their keys; those of one key are to be merged."""
-        for batch in batches:
-            if not len(batch):
-                continue
-            try:
-                yield self.of_batch(batch)
-            except SavepointError as error:
-                raise error.with_facts(operator=self.label) from None
+        yield from of_each(self.of_batch, batches, self.label)
 
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch."""

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.evolution.changes import Expression, StateChange
 from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import missing_row, two_values
@@ -94,12 +95,7 @@ class AskingRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each row of the state."""
-        for batch in batches:
-            if len(batch):
-                try:
-                    yield self._of_batch(batch)
-                except SavepointError as error:
-                    raise error.with_facts(operator=self.label) from None
+        yield from of_each(self._of_batch, batches, self.label)
 
     def _of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         assert self.table.state.old is not None

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Longs, struct_array
-from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, WAITING, Buffer
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, Merge, OldField, StateChange, Verdict
@@ -35,6 +35,7 @@ from pyspark_savepoint.statebackends.evolution.histories import (
 )
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
+from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, Order, best_rows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
@@ -326,12 +327,7 @@ class HistoryRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows, under the keys of NEW."""
-        for batch in batches:
-            if len(batch):
-                try:
-                    yield self.of_batch(batch)
-                except SavepointError as error:
-                    raise error.with_facts(operator=self.label) from None
+        yield from of_each(self.of_batch, batches, self.label)
 
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch."""

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Longs, struct_array
-from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
+from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import Expression, OldKey, StateChange
 from pyspark_savepoint.statebackends.evolution.exact import exactly
 from pyspark_savepoint.statebackends.evolution.histories import BUFFER, FOLLOWING, HISTORY, ROWS
+from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, rewritten
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
@@ -89,12 +90,7 @@ class GivenRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each."""
-        for batch in batches:
-            if len(batch):
-                try:
-                    yield self._of_batch(batch)
-                except SavepointError as error:
-                    raise error.with_facts(operator=self.label) from None
+        yield from of_each(self._of_batch, batches, self.label)
 
     def _of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         count, arrays = len(batch), []

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Longs, fixed_array, struct_array
-from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
+from pyspark_savepoint.formats.errors import DuplicateKeyError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
@@ -27,6 +27,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     StateChange,
 )
 from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import StateColumns
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
@@ -135,13 +136,7 @@ class RewrittenRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of NEW."""
-        for batch in batches:
-            if not len(batch):
-                continue
-            try:
-                yield self._rewritten(batch)
-            except SavepointError as error:
-                raise error.with_facts(operator=self.label) from None
+        yield from of_each(self._rewritten, batches, self.label)
 
     def _rewritten(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return self.of_keys(self.keys(batch), batch)
