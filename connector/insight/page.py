@@ -29,8 +29,6 @@ MOST_ROWS = 1000
 MAX_VALUE = 600
 #: Texts that are longer are broken into lines, and have a column for prose.
 WORD, LONG = 24, 60
-#: Columns of sentences that say what was found, and what to do.
-SENTENCES = ("how", "reason", "reasons", "what to do")
 UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 #: Operators without a uid are named by its hash.
 UID_HASH = re.compile("[0-9a-f]{32}")
@@ -43,10 +41,19 @@ MARKS = re.compile(f"[{BEGIN}{END}]")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its title, and whether its values are numbers."""
+    """A column of a table: its title, and whether its values are numbers, or sentences of this package.
+
+    A sentence may name a verb or an argument, as the door that writes the page calls it.
+    """
 
     title: str
     is_number: bool = False
+    has_sentences: bool = False
+
+    @classmethod
+    def of(cls, notation: str) -> Column:
+        """Return the column of a title; ``#`` behind it are numbers, ``.`` are sentences."""
+        return cls(notation.rstrip("#."), notation.endswith("#"), notation.endswith("."))
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,8 @@ class Section:
 def table(
     caption: str, columns: str, rows: Sequence[Sequence[Any]], *, folded: bool = False, choices: int | None = None
 ) -> Table:
-    """Return a table of at most MOST_ROWS rows without empty columns. Titles of columns of numbers end with ``#``."""
-    titles = [Column(name.strip().removesuffix("#"), name.strip().endswith("#")) for name in columns.split("|")]
+    """Return a table of at most MOST_ROWS rows without empty columns, whose titles are those of :class:`Column`."""
+    titles = [Column.of(name.strip()) for name in columns.split("|")]
     filled = [index for index in range(len(titles)) if any(row[index] not in (None, "") for row in rows)]
     titles = [titles[index] for index in filled]
     rows = [
@@ -118,7 +125,7 @@ def table(
 
 def _spelled(column: Column, value: Any) -> Any:
     """Return a sentence in the words of the door that writes the page, and other values as they are."""
-    return of_page(value) if column.title in SENTENCES and isinstance(value, str) else value
+    return of_page(value) if column.has_sentences and isinstance(value, str) else value
 
 
 def html(path: str, sections: Sequence[Section]) -> str:

@@ -48,7 +48,7 @@ def restore_section(to: Section, snapshot: Snapshot, job: Job, flink: str | None
         )
         for row in verdicts
     ]  # fmt: skip
-    columns = "verdict | operator | operator of the job | matched by | reasons | what to do | states"
+    columns = "verdict | operator | operator of the job | matched by | reasons. | what to do. | states"
     to.tables.append(table("Verdicts by operator, the worst first", columns, rows, choices=0))
 
 
@@ -91,7 +91,7 @@ def migration_section(to: Section, surveys: Surveys, flink: str) -> None:
         f"Columns {code('hashmap')} and {code('RocksDB')} say what Flink {flink} does with the part on that backend if "
         "nothing is migrated."
     )
-    columns = "verdict | operator | state | part | reason | what to do | hashmap | RocksDB | type | new type"
+    columns = "verdict | operator | state | part | reason. | what to do. | hashmap | RocksDB | type | new type"
     caption = "What a migration does with each part, and what Flink does without one, the worst first"
     to.tables.append(table(caption, columns, rows, choices=0))
 
@@ -129,7 +129,7 @@ def evolution_section(to: Section, evolved: EvolutionReport) -> None:
         if row["field"] is not None
     ]  # fmt: skip
     if named:
-        columns = "what becomes of it | column or aggregate | part of | how | operator | state"
+        columns = "what becomes of it | column or aggregate | part of | how. | operator | state"
         to.tables.append(table("Columns and aggregates of the new query", columns, named, choices=0))
-    columns = "done | operator | state | entries before# | entries after# | how | description | uid before"
+    columns = "done | operator | state | entries before# | entries after# | how. | description | uid before"
     to.tables.append(table("States under the new query", columns, rows, choices=0))

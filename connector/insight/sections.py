@@ -281,7 +281,7 @@ def _findings(to: Section, surveys: Surveys, older: Surveys | None, request: Rep
     if rows:
         subject = findings[0].operator and named(findings[0].operator, findings[0].state)
         to.short = f"{counted}; the first is {findings[0].check}{subject and f' of {subject}'}"
-        columns = "severity | check | operator | state | what was found | what to do"
+        columns = "severity | check | operator | state | what was found | what to do."
         to.tables.append(table("Findings, the worst first", columns, rows, choices=0))
     to.tables.append(table("Limits", "limit | is | of", list(_limits(request.budgets)), folded=True))
 

@@ -66,7 +66,7 @@ def sizes_section(to: Section, surveys: Surveys) -> None:
     columns = "operator | state | bytes# | share# | entries# | largest entry# | table | kind"
     to.tables.append(table("States, the largest first", columns, rows))
     if unread:
-        to.tables.append(table("What cannot be read", "operator | state | why | what was found | what to do", unread))
+        to.tables.append(table("What cannot be read", "operator | state | why | what was found | what to do.", unread))
 
 
 def _reason(row: Row) -> tuple[str, ...]:
