@@ -52,8 +52,6 @@ CAMEL_NAMES = frozenset(
 )
 #: Arguments of verbs by name, and what has each of their values.
 BY_KEY = MappingProxyType({"where": "--where '{}: CONDITION'", "backfill": "--backfill '{}=FILE'"})
-#: Arguments that no verb has but ``evolve``: other commands name it with them.
-OF_EVOLVE = frozenset({"fill", "backfill", "filters", "nodes", "casts"})
 #: Commands by the verbs of a savepoint.
 COMMANDS_BY_VERB = MappingProxyType(
     {
@@ -106,9 +104,10 @@ def _door_of(command: str | None) -> Callable[[str], str]:
     """Return the words of a command, which depend on its arguments."""
     from pyspark_savepoint.command_line.commands import COMMANDS
 
-    option_names = frozenset(
-        name for one in COMMANDS if one.name == command for part in one.all_arguments for name in part.names
-    )
+    names_by_command = {one.name: {name for part in one.all_arguments for name in part.names} for one in COMMANDS}
+    option_names = names_by_command.get(command or "", set())
+    evolving = names_by_command.pop("evolve")
+    of_evolve = evolving.difference(*names_by_command.values())
 
     def option(text: str, name: str, value: str | None) -> str:
         if text.startswith("there is no "):
@@ -134,8 +133,8 @@ def _door_of(command: str | None) -> Callable[[str], str]:
         if value is None or value.startswith("{"):
             flags.append(flags[0].removesuffix("s"))
         own = next((flag for flag in flags if flag in option_names), None)
-        if own is None and name in OF_EVOLVE:
-            own = f"evolve {flags[-1]}"
+        if own is None:
+            own = next((f"evolve {flag}" for flag in flags if flag in of_evolve), None)
         if own is None or value is None:
             return own or text
         if not value.startswith("{"):

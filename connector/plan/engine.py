@@ -273,9 +273,10 @@ class Engine(Protocol):
     def written(
         self, write: Callable[[A], B], operators: Sequence[A], size: Callable[[A], int], *, together: bool
     ) -> list[B]:
-        """Return what a function returns for each operator, which it writes in a thread; several at a time.
+        """Return what a function returns for each operator that it writes, in their order.
 
-        ``size`` are the bytes of an operator. Without ``together`` this process makes rows of one at a time.
+        Several may be written at a time: always where tasks have the rows. Where this process has them, only
+        ``together``, and operators of some bytes in all, by their ``size``.
         """
 
     # -- records of functions that make state --------------------------------------------------------------
