@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 from tests.oracle import flink
+from tests.short_lived_jvm import OPTIONS
 
 #: The release that is compared with; ``tests/oracle/flink.py`` downloads it once.
 VERSION = "2.2.1"
 #: What the harness of the tests sets to start quickly, and would make a long job slow.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 PATIENCE = 540
 
 
@@ -30,7 +30,7 @@ def seconds(folder: Path, records: int, backend: str) -> float:
     settings = {**flink.BACKENDS[backend], **flink.PATIENCE}
     arguments += [f"--conf={name}={value}" for name, value in settings.items()]
     command = flink.command_line(flink_version := VERSION, "oracle.WordCount", arguments, heap="2g")
-    command = [command[0], f"-Doracle.seconds={PATIENCE}", *(each for each in command[1:] if each not in QUICK_START)]
+    command = [command[0], f"-Doracle.seconds={PATIENCE}", *(each for each in command[1:] if each not in OPTIONS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if done.returncode:
         raise flink.FlinkError(f"WordCount on Flink {flink_version}: {done.stderr[-500:]}")

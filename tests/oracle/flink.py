@@ -30,6 +30,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
+from tests.short_lived_jvm import OPTIONS
+
 PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
 #: Files with the classes that Flink finds by their interface.
@@ -282,7 +284,7 @@ def command_line(
     """The `java` command for a main class of the harness; with ``sql`` with the jars of SQL, CEP and files."""
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     opened += [f"--add-exports={EXPORTED}=ALL-UNNAMED"] * (_numbers(version) < FIRST_OF_HARNESS)
-    limits = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    limits = [f"-Xmx{heap}", *OPTIONS, "-Xshare:auto"]
     logging = f"-Dlog4j.configurationFile={JAVA / 'log4j2.properties'}"
     entries = class_path([compile_harness(version, sql=sql), *fetch(version, sql=sql)])
     return [jdk_tool("java"), *opened, *limits, logging, "-cp", entries, main, *arguments]

@@ -196,6 +196,16 @@ class Kinds:
             self.add(f"{kind}/{name}", names[0], texts[0], texts[0], texts[1], to=names[1], truth=filled, conf=conf)
 
 
+def expecting(expected: dict[str, str]) -> Callable[..., None]:
+    """Return a function that adds a case to kinds, and notes under its name what is expected of it."""
+
+    def add(kinds: Kinds, name: str, outcome: str, columns: str, text: str, *changes: str, **more: Any) -> None:
+        expected[name] = outcome
+        kinds.add(name, columns, text, *changes, **more)
+
+    return add
+
+
 def every_case(seed: int) -> Mapping[str, Case]:
     """The changes of all kinds."""
     kinds = Kinds(seed)

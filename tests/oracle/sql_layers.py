@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.oracle.sql_changes import ORDERS, PAYMENTS, Case, Script
-from tests.oracle.sql_kinds import CHANGED, LATER, MINI, PAID, RATES, Kinds, changes, main, orders
+from tests.oracle.sql_kinds import CHANGED, LATER, MINI, PAID, RATES, Kinds, changes, expecting, main, orders
 from tests.oracle.sql_tried import BEST, WINDOWS
 
 #: What was expected of each change.
 EXPECTED: dict[str, str] = {}
+_add = expecting(EXPECTED)
 BY_ITEM = "SELECT shop, item, SUM(amount) AS a, MAX(price) AS p FROM orders GROUP BY shop, item"
 TUMBLE = WINDOWS.format("TUMBLE", "", "INTERVAL '2' MINUTE")
 
@@ -73,11 +74,6 @@ def _consistent(rows: Script) -> Script:
                 present.discard(key)
         found.append((name, kind, row))
     return found
-
-
-def _add(kinds: Kinds, name: str, expected: str, columns: str, text: str, *changes: str, **more: Any) -> None:
-    EXPECTED[name] = expected
-    kinds.add(name, columns, text, *changes, **more)
 
 
 def _views(kinds: Kinds) -> None:

@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.oracle.sql_changes import ORDERS, PAYMENTS, Case, Script, table
-from tests.oracle.sql_kinds import CHANGED, MINI, PAID, RATES, Kinds, changes, main, orders
+from tests.oracle.sql_kinds import CHANGED, MINI, PAID, RATES, Kinds, changes, expecting, main, orders
 from tests.oracle.sql_rewordings import Sinks
 
 #: What was expected of each change.
 EXPECTED: dict[str, str] = {}
+_add = expecting(EXPECTED)
 BEST = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {} ORDER BY {}) AS rn FROM {}) WHERE {}"
 TWO = {**MINI, "table.optimizer.agg-phase-strategy": "TWO_PHASE"}
 SUMS = "COUNT(*) AS n, SUM(p.paid) AS a"
@@ -38,11 +39,6 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _changelogs(kinds, seed)
     assert set(EXPECTED) == set(kinds.cases)
     return kinds.cases
-
-
-def _add(kinds: Kinds, name: str, expected: str, columns: str, text: str, *changes: str, **more: Any) -> None:
-    EXPECTED[name] = expected
-    kinds.add(name, columns, text, *changes, **more)
 
 
 def _rows(kinds: Kinds) -> None:

@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.oracle.sql_changes import ORDERS, PAYMENTS, Case, Script, table
-from tests.oracle.sql_kinds import CHANGED, MINI, PAID, Kinds, changes, main, orders
+from tests.oracle.sql_kinds import CHANGED, MINI, PAID, Kinds, changes, expecting, main, orders
 from tests.oracle.sql_layers import three
 from tests.oracle.sql_rewordings import Sinks
 from tests.oracle.sql_tried import BEST, TWO, WINDOWS
 
 #: What was expected of each change.
 EXPECTED: dict[str, str] = {}
+_add = expecting(EXPECTED)
 SPLIT = {**TWO, "table.optimizer.distinct-agg.split.enabled": "true"}
 #: Rates with another column, whose value follows from the rate.
 RATES = table("rates", "shop STRING, rate INT, fee AS rate * 2, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", "upsert",
@@ -46,11 +47,6 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _normalized(kinds, seed)
     assert set(EXPECTED) == set(kinds.cases)
     return kinds.cases
-
-
-def _add(kinds: Kinds, name: str, expected: str, columns: str, text: str, *changes: str, **more: Any) -> None:
-    EXPECTED[name] = expected
-    kinds.add(name, columns, text, *changes, **more)
 
 
 def _joins_by_time(kinds: Kinds, seed: int) -> None:
