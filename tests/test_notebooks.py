@@ -18,11 +18,11 @@ pytestmark = pytest.mark.slow("notebooks, each with a Spark of its own")
 FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|var|work)/")
 MAX_BYTES = 300_000
 #: What the repository has itself.
-OWN = {"oracle", "pyspark_savepoint", "tests"}
+OWN = {"pyspark_savepoint", "tests"}
 
 
 def needs_flink(name: str) -> bool:
-    return any(re.search(r"^from (tests\.)?oracle\b", cell.source, re.M) for cell in read(name).cells)
+    return any(re.search(r"^from tests\.oracle\b", cell.source, re.M) for cell in read(name).cells)
 
 
 def texts(output: Mapping[str, Any]) -> list[str]:
