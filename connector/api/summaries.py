@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from os import PathLike
@@ -12,6 +13,7 @@ from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
+    SavepointWarning,
     did_you_mean,
     type_name,
 )
@@ -135,7 +137,10 @@ def history_of(
         )
     located = reached(at, options)
     # Differences are those within one history; a table is of all snapshots.
-    readable = newest_of(located).history if changes else readable_snapshots(located)
+    newest = newest_of(located) if changes else None
+    for warning in () if newest is None else newest.warnings:
+        warnings.warn(warning, SavepointWarning, stacklevel=3)
+    readable = readable_snapshots(located) if newest is None else newest.history
     snapshots = [(candidate.number, candidate.path) for candidate in readable]
     chosen: list[tuple[int, str, str | None]] = []
     labels: set[str] = set()

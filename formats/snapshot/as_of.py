@@ -32,6 +32,9 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_d
 
 #: The version that is the newest snapshot.
 LATEST = "latest"
+#: How a snapshot is taken that is not the newest by its time: of one, of changes, of a stream, and by its path.
+BY_VERSION, BY_END = "give 'versionAsOf' = {id}", "give 'endingVersion' = {id}"
+BY_TIMES, BY_PATH = "copy it again with its times", "name {path}"
 #: Above all checkpoint ids.
 ANY = 1 << 63
 LINE = "\n"
@@ -53,22 +56,30 @@ def snapshot_as_of(
         time: A time with a zone.
 
     Returns:
-        The snapshot, and warnings about newer ones that cannot be read, if the newest is wanted.
+        The snapshot, and warnings about newer ones that cannot be read, if the newest is wanted, and about higher ids
+        of snapshots that are older.
 
     Raises:
         SnapshotNotFoundError: If there is none, or several snapshots have the id; the error says what there is.
 
     """
     if version == LATEST and time is None:
-        newest = newest_of(folder)
+        newest = newest_of(folder, BY_VERSION)
         return newest.history[-1], newest.warnings
     readable, unreadable = _in_order_of(folder, version)
     if time is not None:
-        return _newest_at(time, readable, folder), ()
+        chosen, aside = _last_of(_at(time, readable, folder), BY_VERSION)
+        return chosen, () if aside is None else (aside,)
     same_number = [snapshot for snapshot in readable if snapshot.checkpoint_id == version]
     if not same_number:
         raise _no_version(folder, version, [snapshot.checkpoint_id or 0 for snapshot in readable], unreadable)
     return Histories(folder, readable).only(int(version or 0), same_number), ()
+
+
+def _last_of(histories: Histories, remedy: str) -> tuple[SnapshotInfo, str | None]:
+    """Return the newest snapshot, and a warning if snapshots with higher ids are older."""
+    newest = histories.newest()
+    return newest, histories.set_aside(histories.history(newest), newest.number, remedy)
 
 
 def _unreadable_checkpoints(folder: str, unreadable: Sequence[SnapshotInfo], numbers: range) -> tuple[str, ...]:
@@ -138,7 +149,7 @@ def versions_between(folder: str, span: VersionRange) -> tuple[tuple[SnapshotInf
     histories.refuse_other_jobs(versions)
     newest = span.end is None and span.end_time is None
     left_out = _unreadable_checkpoints(folder, unreadable, range(base[0] if base else 0, ANY if newest else last))
-    aside = histories.set_aside(history, base[0] if base else 0)
+    aside = histories.set_aside(history, base[0] if base else 0, BY_END)
     return ((*versions,) if base else (None, *versions)), (*left_out, *([aside] if aside else []))
 
 
@@ -187,7 +198,7 @@ def _none(folder: str, first: int, last: int, numbers: Sequence[int]) -> Snapsho
 def _last(histories: Histories, readable: Sequence[SnapshotInfo], span: VersionRange) -> SnapshotInfo:
     """Return the snapshot that a range ends with."""
     if span.end_time is not None:
-        return _newest_at(span.end_time, readable, histories.folder)
+        return _at(span.end_time, readable, histories.folder).newest()
     if span.end is None:
         return histories.newest()
     return histories.only(span.end, [one for one in readable if one.checkpoint_id == span.end])
@@ -233,7 +244,8 @@ class Followed:
             numbers: Their checkpoint ids.
 
         Returns:
-            A sentence for each that is still there; one about those of other histories, if the history begins there.
+            A sentence for each that is still there; one about those of other histories, if the history or the newest
+            was looked up since.
 
         """
         aside, self._aside = self._aside, None
@@ -266,7 +278,7 @@ class Followed:
         if before is None:
             histories.refuse_others_meanwhile()
             later = histories.history(histories.ordered[-1])
-            self._aside = histories.set_aside(later)
+            self._aside = histories.set_aside(later, 0, BY_TIMES)
         else:
             later = histories.after(before)
         snapshots: list[SnapshotInfo] = []
@@ -291,7 +303,10 @@ class Followed:
 
         """
         snapshots_of_all = [snapshot for several in versions.values() for snapshot in several]
-        return Histories(self.folder, snapshots_of_all).newest() if snapshots_of_all else None
+        if not snapshots_of_all:
+            return None
+        newest, self._aside = _last_of(Histories(self.folder, snapshots_of_all), BY_TIMES)
+        return newest
 
 
 @dataclass(frozen=True)
@@ -312,11 +327,12 @@ class Newest:
     warnings: tuple[str, ...]
 
 
-def newest_of(folder: str) -> Newest:
+def newest_of(folder: str, remedy: str = BY_PATH) -> Newest:
     """Return the newest snapshot at or below a folder, with its history.
 
     Args:
         folder: A folder of snapshots, such as that of a job's checkpoints, or a snapshot.
+        remedy: How one with a higher id is taken, for the warning about it.
 
     Returns:
         What :func:`snapshot_as_of` chooses as ``latest``.
@@ -327,11 +343,10 @@ def newest_of(folder: str) -> Newest:
     """
     readable, unreadable = in_order(folder)
     histories = Histories(folder, readable)
-    newest = histories.newest()
-    history, number = histories.history(newest), newest.number
-    aside = histories.set_aside(history, number)
-    warnings = (*_unreadable_checkpoints(folder, unreadable, range(number, ANY)), *([aside] if aside else []))
-    return Newest(history, readable, unreadable, warnings)
+    newest, aside = _last_of(histories, remedy)
+    left_out = _unreadable_checkpoints(folder, unreadable, range(newest.number, ANY))
+    warnings = left_out if aside is None else (*left_out, aside)
+    return Newest(histories.history(newest), readable, unreadable, warnings)
 
 
 def history_up_to(folder: str, path: str) -> list[SnapshotInfo]:
@@ -508,15 +523,15 @@ def _no_version(
     )
 
 
-def _newest_at(time: datetime, readable: Sequence[SnapshotInfo], folder: str) -> SnapshotInfo:
-    """Return the newest of the snapshots that were complete at a time.
+def _at(time: datetime, readable: Sequence[SnapshotInfo], folder: str) -> Histories:
+    """Return the snapshots that were complete at a time.
 
     A time that a store does not tell is as good as none: such snapshots are not chosen.
     """
     timed = [(snapshot.modified, snapshot) for snapshot in readable if snapshot.modified]
     before = [snapshot for modified, snapshot in timed if modified <= time.timestamp()]
     if before:
-        return Histories(folder, before).newest()
+        return Histories(folder, before)
     raise _none_as_old(folder, time, min((modified for modified, _ in timed), default=None))
 
 

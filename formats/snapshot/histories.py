@@ -9,6 +9,16 @@ of one start of a job are in the order of their ids, whatever clocks say. The ne
 beginning of that id in the name of a savepoint. A job that begins without state counts from 1 again, in the same folder
 if its id is fixed: where an id is below all before it, another start begins.
 
+**Copies.** Tools that copy a folder write each ``_metadata`` at a time of their own, in any order. Nothing in it tells
+the time of the job. Two things show a copy, whose checkpoints are of one start:
+
+- Checkpoints of two starts need the same file in ``shared`` or ``taskowned``. What begins without state needs none of
+  an earlier start.
+- The ids of one start are between those of another, and the times of one of them are not in the order of its ids. A job
+  that begins anew passes over the ids that are there, since it cannot replace them, but its own are in order.
+
+Where neither is so, times are taken, and :meth:`Histories.set_aside` warns of higher ids.
+
 **History.** A job that is restored goes on counting, in the folder of its new job id. So the history of a snapshot has
 those of its start up to it, and, back in time, each snapshot of another whose id is below all that the history has so
 far. Two jobs that took checkpoints at the same time are no history, and neither is the newest.
@@ -62,6 +72,8 @@ class SnapshotInfo:
     is_copy: bool = False
     #: The id of its job, where the paths of its files have one and the name of its folder does not.
     job_id: str | None = None
+    #: Checksums of the paths of files in the folders ``shared`` and ``taskowned`` of its job, of some if they are many.
+    shared_files: frozenset[int] = field(default=frozenset(), repr=False)
 
     @property
     def number(self) -> int:
@@ -117,6 +129,31 @@ class Start:
     members: list[SnapshotInfo] = field(default_factory=list)
     #: Where each is in the order of all: when those up to it were complete, and its id.
     places: list[Place] = field(default_factory=list)
+
+
+def _job_id_of(start: Sequence[SnapshotInfo]) -> str | None:
+    """Return the job id that the paths of a start have."""
+    return next((one.job_id for one in start if one.job_id is not None), None)
+
+
+def _were_copied(starts: Sequence[Sequence[SnapshotInfo]]) -> bool:
+    """Return whether the times by which checkpoints are of several starts cannot be those of their job."""
+    shared_files: set[int] = set()
+    #: The lowest and the highest id of each start so far, and whether times are in the order of ids.
+    passed: list[tuple[int, int, bool]] = []
+    for start in starts:
+        own_files = {file for one in start for file in one.shared_files}
+        if not shared_files.isdisjoint(own_files):
+            return True
+        shared_files |= own_files
+        # Savepoints are copied and moved one by one: their times tell nothing about a folder of checkpoints.
+        ids = [one.number for one in start if job_of(one) is not None]
+        if ids:
+            low, high, in_order = min(ids), max(ids), ids == sorted(ids)
+            if any(low < top and bottom < high and not (in_order and other) for bottom, top, other in passed):
+                return True
+            passed.append((low, high, in_order))
+    return False
 
 
 class Histories:
@@ -189,6 +226,7 @@ class Histories:
                 lowest, known = one.number, None
             starts[-1].append(one)
             known = one.job_id or known
+        starts = self._without_copies(starts)
         bounds = [(min(one.number for one in each), max(one.number for one in each)) for each in starts]
         for one in members if timed is not members else ():
             if not _is_timed(one):
@@ -197,8 +235,7 @@ class Histories:
                 starts[[len(starts) - 1, *below, *around][-1]].append(one)
         parts, ids = [], {one.job_id for one in members if one.job_id is not None}
         for each in starts:
-            known = next((one.job_id for one in each if one.job_id is not None), None)
-            start = Start(job if len(ids) < 2 else f"{job} (job {known})")
+            start = Start(job if len(ids) < 2 else f"{job} (job {_job_id_of(each)})")
             by_number = sorted(each, key=lambda one: one.number)
             times = [self._seconds[one.identity] for one in each if _is_timed(one) or timed is members]
             complete = max(times)
@@ -211,6 +248,16 @@ class Histories:
             start.places.reverse()
             parts.append(start)
         return parts
+
+    def _without_copies(self, starts: Sequence[list[SnapshotInfo]]) -> list[list[SnapshotInfo]]:
+        """Return starts by their times, those of a job whose folder was copied as one."""
+        by_job: dict[str | None, list[list[SnapshotInfo]]] = {}
+        for each in starts:
+            by_job.setdefault(_job_id_of(each), []).append(each)
+        result: list[list[SnapshotInfo]] = []
+        for several in by_job.values():
+            result += [[one for each in several for one in each]] if _were_copied(several) else several
+        return sorted(result, key=lambda each: self._raw(each[-1]))
 
     def newest(self) -> SnapshotInfo:
         """Return the newest snapshot.
@@ -325,12 +372,13 @@ class Histories:
         if again is not None:
             raise self._between(runs[runs.index(again) + 1], again)
 
-    def set_aside(self, history: Sequence[SnapshotInfo], above: int = 0) -> str | None:
+    def set_aside(self, history: Sequence[SnapshotInfo], above: int, remedy: str) -> str | None:
         """Return a warning about snapshots that are older than the last of a history, and are not in it.
 
         Args:
             history: The history.
             above: Those with ids above this one are meant.
+            remedy: How the one with the highest id is taken, which has ``{id}`` and ``{path}``.
 
         Returns:
             The warning, None if there are none.
@@ -349,10 +397,13 @@ class Histories:
         first = next(one for one in history if self._start[one.identity] is start)
         jobs = sorted({self._start[one.identity].job or one.path for one in aside})
         more = f" and {len(jobs) - MAX_JOBS} more" if len(jobs) > MAX_JOBS else ""
+        highest = max(aside, key=lambda one: one.number)
+        of = "" if jobs == [start.job] else f" of {start.job or first.path}"
         return (
-            f"checkpoint ids {ranges([one.number for one in aside])} of {', '.join(jobs[:MAX_JOBS])}{more} are left "
-            f"out: they are of another job, or of an earlier start of the job, because checkpoint {first.number} of "
-            f"{start.job or first.path} was complete later"
+            f"checkpoint {last.number} is the last, and checkpoint ids {ranges([one.number for one in aside])} of "
+            f"{', '.join(jobs[:MAX_JOBS])}{more} are left out: the _metadata of checkpoint {first.number}{of} is "
+            "later, as when a job begins anew; if another tool copied the folder, times tell nothing: "
+            f"{remedy.format(id=highest.number, path=highest.path)}"
         )
 
     def after(self, before: SnapshotInfo) -> list[SnapshotInfo]:

@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from heapq import nsmallest
 from typing import Any
+
+import xxhash
 
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
@@ -55,14 +58,21 @@ from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.histories import JOB_DIRECTORY, Histories, SnapshotInfo
 from pyspark_savepoint.formats.snapshot.metadata_reading import load
-from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
+from pyspark_savepoint.formats.snapshot.snapshot_location import (
+    SHARED_STATE_DIRECTORY,
+    TASK_OWNED_STATE_DIRECTORY,
+    SnapshotLocation,
+    is_checkpoint_directory,
+)
 
 METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
 # A folder of checkpoints contains folders of jobs, which contain chk-N: two levels, and two more for parents of these.
 SEARCH_DEPTH = 4
 SEARCH_LIMIT = 10_000
-NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
+#: Of how many shared files the checksums of paths are kept for each checkpoint.
+MAX_SHARED_FILES = 256
+NO_SNAPSHOTS_INSIDE = frozenset({SHARED_STATE_DIRECTORY, TASK_OWNED_STATE_DIRECTORY})
 
 
 @redacted
@@ -555,14 +565,39 @@ def _describe(
         size=metadata.state_size,
         digest=digest,
         is_copy=metadata.origin is not None,
-        job_id=_job_id(metadata, directory) if is_named_checkpoint else None,
+        **(_of_job(metadata, directory) if is_named_checkpoint else {}),
     )
 
 
+def _of_job(metadata: CheckpointMetadata, directory: str) -> dict[str, Any]:
+    """Return what the paths of a checkpoint's files tell about its job."""
+    folder = posixpath.basename(posixpath.dirname(directory))
+    job_id = None if JOB_DIRECTORY.fullmatch(folder) else _job_id(metadata, directory)
+    return {"job_id": job_id, "shared_files": _shared_files(metadata, job_id or folder)}
+
+
+def _shared_files(metadata: CheckpointMetadata, job: str) -> frozenset[int]:
+    """Return checksums of the paths of files that checkpoints of a job share: the smallest, if they are many.
+
+    Of two checkpoints that have most files in common, the smallest are the same.
+    """
+    handles = [subtask.managed_keyed_state for operator in metadata.operators for subtask in operator.subtasks.values()]
+    checksums: set[int] = set()
+    for handle in handles:
+        if isinstance(handle, ChangelogStateBackendHandle):
+            handles += handle.materialized
+        elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
+            files = (*handle.shared_state, *handle.private_state)
+            for stream in (handle.meta_state, *(file.handle for file in files)):
+                if isinstance(stream, FileStateHandle | SegmentFileStateHandle):
+                    *_, owner, folder, _ = ("", "", *stream.path.rsplit("/", 3))
+                    if owner == job and folder in NO_SNAPSHOTS_INSIDE:
+                        checksums.add(xxhash.xxh3_64_intdigest(stream.path))
+    return frozenset(nsmallest(MAX_SHARED_FILES, checksums))
+
+
 def _job_id(metadata: CheckpointMetadata, directory: str) -> str | None:
-    """Return the id of a checkpoint's job by the paths of its files, if the name of its folder does not have one."""
-    if JOB_DIRECTORY.fullmatch(posixpath.basename(posixpath.dirname(directory))):
-        return None
+    """Return the id of a checkpoint's job by the paths of its files."""
     own, shared = posixpath.basename(directory), set[str]()
     for path in _recorded_paths(metadata.operators):
         folder = posixpath.dirname(path)

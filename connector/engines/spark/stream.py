@@ -383,6 +383,7 @@ class SavepointStreamReader(*PARENTS):  # type: ignore[misc]  # as the PySpark t
         options = self.options
         if options.starting_version == LATEST:
             position = Place(self.followed.newest(self._versions()))
+            warn(iter(self.followed.left_out(range(0))))
         elif options.starting_version or options.starting_timestamp is not None:
             position = Place(versions_between(options.located, options.first)[0][0])
         else:
