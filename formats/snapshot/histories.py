@@ -14,8 +14,9 @@ the time of the job. Two things show a copy, whose checkpoints are of one start:
 
 - Checkpoints of two starts need the same file in ``shared`` or ``taskowned``. What begins without state needs none of
   an earlier start.
-- The ids of one start are between those of another, and the times of one of them are not in the order of its ids. A job
-  that begins anew passes over the ids that are there, since it cannot replace them, but its own are in order.
+- An id of one start is between those of another. A job that begins anew cannot replace a ``_metadata``: its checkpoint
+  of that id fails, and Flink deletes the folder of the older one with it. So all that is left of an earlier start has
+  higher ids.
 
 Where neither is so, times are taken, and :meth:`Histories.set_aside` warns of higher ids.
 
@@ -24,7 +25,7 @@ those of its start up to it, and, back in time, each snapshot of another whose i
 far. Two jobs that took checkpoints at the same time are no history, and neither is the newest.
 
 Flink: ``CheckpointIDCounter``, ``FsCheckpointStorageAccess``, ``FsCheckpointMetadataOutputStream`` (which replaces no
-``_metadata``, so that ids of one folder are there once).
+``_metadata``, so that ids of one folder are there once), ``FsCheckpointStorageLocation#disposeOnFailure``.
 """
 
 from __future__ import annotations
@@ -139,8 +140,7 @@ def _job_id_of(start: Sequence[SnapshotInfo]) -> str | None:
 def _were_copied(starts: Sequence[Sequence[SnapshotInfo]]) -> bool:
     """Return whether the times by which checkpoints are of several starts cannot be those of their job."""
     shared_files: set[int] = set()
-    #: The lowest and the highest id of each start so far, and whether times are in the order of ids.
-    passed: list[tuple[int, int, bool]] = []
+    bounds: list[tuple[int, int]] = []
     for start in starts:
         own_files = {file for one in start for file in one.shared_files}
         if not shared_files.isdisjoint(own_files):
@@ -149,10 +149,10 @@ def _were_copied(starts: Sequence[Sequence[SnapshotInfo]]) -> bool:
         # Savepoints are copied and moved one by one: their times tell nothing about a folder of checkpoints.
         ids = [one.number for one in start if job_of(one) is not None]
         if ids:
-            low, high, in_order = min(ids), max(ids), ids == sorted(ids)
-            if any(low < top and bottom < high and not (in_order and other) for bottom, top, other in passed):
+            first, last = min(ids), max(ids)
+            if any(first < high and low < last for low, high in bounds):
                 return True
-            passed.append((low, high, in_order))
+            bounds.append((first, last))
     return False
 
 

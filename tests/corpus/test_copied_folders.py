@@ -89,10 +89,11 @@ def test_files_that_checkpoints_share_show_a_copy(corpus: Path, tmp_path: Path, 
         assert newest.warnings == ()
 
 
-def test_ids_out_of_order_among_those_of_another_start_show_a_copy(corpus: Path, tmp_path: Path) -> None:
-    folder = copied(corpus, WHOLE, tmp_path, {3: 0, 5: 10, 2: 20, 7: 30, 6: 40, 4: 50})
+@pytest.mark.parametrize("order", [(3, 5, 2, 7, 6, 4), (2, 4, 1, 3), (5, 6, 3, 4, 7), (4, 2, 6)])
+def test_ids_between_those_of_another_start_show_a_copy(corpus: Path, tmp_path: Path, order: Sequence[int]) -> None:
+    folder = copied(corpus, WHOLE, tmp_path, {number: 10 * at for at, number in enumerate(order)})
     newest = newest_of(str(folder))
-    assert [one.number for one in newest.history] == [2, 3, 4, 5, 6, 7]
+    assert [one.number for one in newest.history] == sorted(order)
     assert newest.warnings == ()
 
 
@@ -107,17 +108,15 @@ def started_anew(corpus: Path, job: Path, starts: Sequence[Sequence[int]]) -> No
 
 
 def test_a_job_that_began_anew_keeps_its_starts(corpus: Path, tmp_path: Path) -> None:
-    """A start passes over the ids that are there: Flink replaces no ``_metadata``, and goes on with the next id."""
+    """What Flink leaves of earlier starts has higher ids: a checkpoint with an id that is there fails and deletes it."""
     draw = random.Random("starts")
     for turn in range(60):
         starts: list[list[int]] = []
         for _ in range(draw.randint(2, 3)):
-            there = {number for start in starts for number in start}
-            first = draw.randint(1, min(there, default=90) - 1) if min(there, default=90) > 1 else None
-            if first is None:
-                break
-            free = [number for number in range(first, 100) if number not in there]
-            starts.append([first, *sorted(draw.sample(free[1 : draw.randint(8, 20)], draw.randint(0, 5)))])
+            last = draw.randint(1, 40)
+            own = sorted(draw.sample(range(max(1, last - 9), last + 1), min(last, draw.randint(1, 6))))
+            left = ([number for number in start if number > own[-1]] for start in starts)
+            starts = [*filter(None, left), own]
         job = tmp_path / str(turn) / ("0" * 32)
         started_anew(corpus, job, starts)
         chosen, warnings = snapshot_as_of(str(job), LATEST)
