@@ -108,7 +108,7 @@ def started_anew(corpus: Path, job: Path, starts: Sequence[Sequence[int]]) -> No
 
 
 def test_a_job_that_began_anew_keeps_its_starts(corpus: Path, tmp_path: Path) -> None:
-    """What Flink leaves of earlier starts has higher ids: a checkpoint with an id that is there fails and deletes it."""
+    """Flink leaves higher ids of earlier starts: a checkpoint whose id is there fails, and deletes that one."""
     draw = random.Random("starts")
     for turn in range(60):
         starts: list[list[int]] = []
