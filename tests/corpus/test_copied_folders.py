@@ -13,8 +13,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StringType
+from pyspark.sql.udtf import AnalyzeArgument
 
 import pyspark_savepoint
+from pyspark_savepoint.api.spark.catalog import ChangesFunction, StateFunction
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.engines.spark.datasource import SavepointDataSource
 from pyspark_savepoint.formats.errors import SavepointWarning
@@ -179,6 +182,17 @@ def test_reads_and_streams_of_spark_say_which_is_the_newest(
     assert "copy it again with its times" in told
     assert {row["_commit_version"] for row in Engine(ambiguous, uid="names").run()} == {6}
     assert "copy it again with its times" in capsys.readouterr().err
+
+
+def test_table_functions_of_sql_say_which_is_the_newest(ambiguous: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def constant(value: object) -> AnalyzeArgument:
+        return AnalyzeArgument(StringType(), value, isTable=False, isConstantExpression=True)
+
+    path, uid = constant(str(ambiguous)), constant("names")
+    StateFunction.analyze(path, uid, versionAsOf=constant("latest"))
+    assert "give 'versionAsOf' = 7" in capsys.readouterr().err
+    ChangesFunction.analyze(path, uid, constant("0"))
+    assert "give 'endingVersion' = 7" in capsys.readouterr().err
 
 
 def test_the_remedy_takes_the_other_one(ambiguous: Path) -> None:

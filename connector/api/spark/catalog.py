@@ -42,6 +42,7 @@ from pyspark.util import PythonEvalType
 
 from pyspark_savepoint.api.summaries import expect_last
 from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
+from pyspark_savepoint.engines.spark.reader import warn
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, readable_snapshots
@@ -257,6 +258,7 @@ def analyzed(name: str, arguments: Mapping[str, AnalyzeArgument | None], feed: M
                 remedy="leave option 'variants' out: it returns JSON as text; or CREATE TEMPORARY VIEW ... USING "
                 "savepoint OPTIONS (path '...', uid '...')",
             )
+        warn(iter(table.warnings))
         return Analyzed(schema=schema, table=table)
 
 
