@@ -21,7 +21,7 @@ from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs
 from pyspark_savepoint.statebackends.evolution.changes import REFUSING, Evolution, FieldSource, OperatorChange, Verdict
 from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
-from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of, expect_mapping
 from pyspark_savepoint.statebackends.evolution.expected import shapes_of
 from pyspark_savepoint.statebackends.evolution.histories import HISTORY, history_row_names, slices_of
 from pyspark_savepoint.statebackends.evolution.lineage import Lineage
@@ -104,7 +104,8 @@ class Evolutions(Face[R, T]):
                 "evolve is for a savepoint as it is, and this one has changes that are not written yet",
                 remedy="call evolve() first",
             )
-        history = dict(backfill or {})
+        expect_mapping("backfill", backfill, "{'total': totals}, of rows by name")
+        history = {str(name): rows for name, rows in (backfill or {}).items()}
         options = check_options(
             fill=fill,
             backfill=history,

@@ -40,6 +40,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import Give
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
 from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_each_name_once
 
 #: Layouts of views, whose rows are found by the key alone: a key has several.
 VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
@@ -212,6 +213,7 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
                 found=type(given).__name__,
                 remedy=engine.make_rows,
             )
+        expect_each_name_once(rows.schema)
         if name in evolution.given_rows and name not in wanted:
             history[name] = rows
             continue

@@ -382,7 +382,7 @@ class Pair:
             found = available.of(term) or self._of_sets(term, olds) or self._of_rows(term)
             if found is None:
                 return None, False
-            cast = self.decision.options.cast_of(self.node.id, column.name)
+            cast = self.decision.options.asks_cast(self.node.id, column.kind, column.name)
             here = place if isinstance(found[0], OldKey) else None
             one = taken(column.name, column.kind, found, place=here, cast=cast)
             fields.append(one)

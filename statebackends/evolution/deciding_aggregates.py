@@ -163,6 +163,7 @@ def _field(
         return FieldSource(column.name, column.kind, Verdict.AS_IS, Constant(None), Merge.SAME)
     found = next((known[key] for key in new.keys_of(buffer) if key in known), None)
     names = (_label(new, buffer), column.name)
+    cast = options.asks_cast(new.node.id, column.kind, *names)
     named = options.column_of(new.node.id, *names)
     told = _place_of(old, named, buffer) if named is not None else None
     if told is not None and (
@@ -173,14 +174,13 @@ def _field(
     if found is not None:
         before = old.accumulator.buffers[found].column
         source = (OldField(old.state.name, found, before.name), before.kind)
-        cast = options.cast_of(new.node.id, *names)
         call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
         ordered = (
             call is not None
             and call.function in ("MIN", "MAX")
             and not _orders_alike(before.kind.root, column.kind.root)
         )
-        if cast is None or not ordered:
+        if not (cast and ordered):
             return taken(
                 column.name, column.kind, source, place=found if found == place else None, cast=cast, merge=buffer.merge
             )

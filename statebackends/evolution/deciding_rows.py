@@ -70,7 +70,7 @@ def row_change(
     available = of_rows(old.shape.name, old.terms, old.shape.columns).with_more(key.values)
     fields, derived = [], False
     for place, (term, column) in enumerate(zip(new.terms, new.shape.columns, strict=False)):
-        cast = options.cast_of(node, column.name)
+        cast = options.asks_cast(node, column.kind, column.name)
         found, told = available.of(term), _user_column(options, node, column.name, old)
         if told is not None and found in (None, told):
             found = told

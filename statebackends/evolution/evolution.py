@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, type_name
 from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.evolution.belongs import (
@@ -48,7 +48,7 @@ def check_options(
     """Return what the user says, checked.
 
     Raises:
-        OptionError: If ``fill`` or ``filters`` is another word.
+        OptionError: If ``fill`` or ``filters`` is another word, ``backfill`` a text, or another argument no mapping.
 
     """
     for name, value, known in (("fill", fill, FILLS), ("filters", filters, FILTERS)):
@@ -56,8 +56,26 @@ def check_options(
             raise OptionError(
                 f"argument '{name}' is unknown", expected=" or ".join(map(repr, known)), found=repr(value)
             )
-    given = [{str(one): str(other) for one, other in (each or {}).items()} for each in (casts, columns, nodes, sources)]
-    return Options(fill, frozenset(backfill), filters == "keep", *given)
+    if isinstance(backfill, str):
+        raise OptionError("argument 'backfill' is a text", expected=f"a list of names: [{backfill!r}]", found="str")
+    pairs = []
+    for name, value, form in (
+        ("casts", casts, "{'total': 'BIGINT'}"),
+        ("columns", columns, "{'total': 'amount'}"),
+        ("nodes", nodes, "{'8': '6'}"),
+        ("sources", sources, "{'orders_v2': 'orders'}"),
+    ):
+        expect_mapping(name, value, form)
+        pairs.append({str(one): str(other) for one, other in (value or {}).items()})
+    return Options(fill, frozenset(backfill), filters == "keep", *pairs)
+
+
+def expect_mapping(argument: str, value: object, form: str) -> None:
+    """Raise OptionError if the value of an argument is no mapping; ``form`` shows one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise OptionError(
+            f"argument '{argument}' is no mapping", expected=f"a mapping, such as {form}", found=type_name(value)
+        )
 
 
 @one_verb()

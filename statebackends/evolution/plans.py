@@ -18,7 +18,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, type_name
+from pyspark_savepoint.formats.flink_releases import parse_release
 from pyspark_savepoint.formats.io.local_files import read_regular
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
@@ -167,12 +168,35 @@ def read_plan(plan: PlanLike, argument: str = "plan") -> Plan:
         if sources or not nodes:
             raise ValueError(f"edges to nodes that are not there: {sorted(sources)}" if sources else "no nodes")
         _check_inputs(nodes)
-        return Plan(str(document.get("flinkVersion", "")), nodes, document)
+        return Plan(_release(document, argument), nodes, document)
+
+
+def _release(document: Json, argument: str) -> str:
+    """Return the release of Flink that compiled a plan; an empty text if the plan does not say it."""
+    release = document.get("flinkVersion")
+    if release is None:
+        return ""
+    try:
+        parse_release(release, None)
+    except OptionError as error:
+        raise OptionError(
+            f"argument '{argument}' was compiled by a release of Flink that is not known",
+            expected=error.facts["expected"],
+            found=f"'flinkVersion': {release!r}"[:100],
+            remedy="give the plan as COMPILE PLAN wrote it, by one of these releases",
+        ) from None
+    return str(release)
 
 
 def _document(plan: PlanLike, argument: str) -> Json:
     if isinstance(plan, Mapping):
         return plan
+    if not isinstance(plan, str | PathLike):
+        raise OptionError(
+            f"argument '{argument}' is no plan",
+            found=type_name(plan),
+            expected="the path of a file that COMPILE PLAN wrote, its text, or its JSON parsed",
+        )
     text = str(plan)
     if not text.lstrip().startswith("{"):
         try:

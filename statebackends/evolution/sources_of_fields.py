@@ -54,19 +54,28 @@ class Options:
     def column_of(self, node: int, *names: str) -> str | None:
         """Return OLD's name of a column that has these names, as the user gives it; None if it is not given."""
         given = self._given(self.columns, node, names)
-        return given.rpartition(".")[2] if given is not None else None
+        return self.columns[given].rpartition(".")[2] if given is not None else None
 
     def follow(self, node: int, *names: str) -> None:
         """Keep that a column with these names gets the values of the one that the user names."""
         self.followed.update(one for name in names for one in self._names(node, name))
 
-    def cast_of(self, node: int, *names: str) -> str | None:
-        """Return the type that the user gives a column that has these names; None if none is given."""
-        return self._given(self.casts, node, names)
+    def asks_cast(self, node: int, kind: LogicalType, *names: str) -> bool:
+        """Return whether the user asks for a cast of a column of NEW that has these names.
+
+        Raises:
+            OptionError: If the user names another type than the column has.
+
+        """
+        given = self._given(self.casts, node, names)
+        if given is not None:
+            _expect_type(given, kind, self.casts[given])
+        return given is not None
 
     def _given(self, of: Mapping[str, str], node: int, names: Iterable[str]) -> str | None:
+        """Return the name by which the user gives something for a column."""
         known = [one for name in names for one in self._names(node, name)]
-        return next((of[one] for one in known if one in of), None)
+        return next((one for one in known if one in of), None)
 
     def refuse_unknown(self, fields: Iterable[tuple[int, str]]) -> None:
         """Raise OptionError for a name of ``casts``, ``columns`` or ``fields`` that is not a field of NEW."""
@@ -94,6 +103,20 @@ class Options:
         names = f"{node}.{name}", name
         self.asked.update(names)
         return names
+
+
+def _expect_type(name: str, kind: LogicalType, text: str) -> None:
+    try:
+        found = logical_type_of(text)
+    except ValueError:
+        found = None
+    if found is None or not same_type(replace(found, nullable=True), replace(kind, nullable=True)):
+        raise OptionError(
+            f"argument 'casts' names another type for {name!r} than the new query has",
+            expected=str(replace(kind, nullable=True)),
+            found=repr(text),
+            remedy="name that type, or change the new query with CAST(...)",
+        )
 
 
 @dataclass(frozen=True)
@@ -179,7 +202,7 @@ def taken(
     found: tuple[Expression, LogicalType | None],
     *,
     place: int | None = None,
-    cast: str | None = None,
+    cast: bool = False,
     merge: Merge | None = None,
 ) -> FieldSource:
     """Return the field that takes a value of OLD; ``place``: where it is as it is. ``cast``: the user asks for it."""
@@ -195,7 +218,7 @@ def taken(
     assert old is not None
     if old.root == "ROW" and kind.root == "ROW":
         return _nested(name, kind, expression, old, merge)
-    if cast is not None or fits(old, kind):
+    if cast or fits(old, kind):
         reason = f"{old} becomes {kind}"
         return FieldSource(name, kind, Verdict.TRANSFORMED, Cast(expression, kind), merge, reason=reason)
     reason = f"{old} becomes {kind}, which may change values: casts={{{name!r}: ...}} asks for it"

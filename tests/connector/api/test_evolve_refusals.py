@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pyspark_savepoint
@@ -73,3 +74,56 @@ def test_the_plan_of_another_job() -> None:
     folder, other = folder_of("2.3.0", "sum-added"), folder_of("2.3.0", "join-becomes-left")
     with pytest.raises(OptionError, match="'old_plan' is not the plan of this savepoint"):
         pyspark_savepoint.open(folder / "before").evolve(other / OLD, folder / NEW, fill="initial")
+
+
+@pytest.mark.parametrize("release", ["9.9", "2", "1.15", "", 2.3, []])
+@pytest.mark.parametrize("which", [OLD, NEW])
+def test_the_plan_of_a_release_that_is_not_known(which: str, release: object) -> None:
+    folder = folder_of("2.3.0", "sum-added")
+    plans = {name: json.loads((folder / name).read_text("utf-8")) for name in (OLD, NEW)}
+    plans[which]["flinkVersion"] = release
+    message = f"argument '{which[:3]}_plan' was compiled by a release of Flink that is not known"
+    with pytest.raises(OptionError, match=message) as raised:
+        pyspark_savepoint.open(folder / "before").evolve(plans[OLD], plans[NEW], fill="initial")
+    assert "from 1.16 to 1.20, or from 2.0 to 2.3" in raised.value.facts["expected"]
+
+
+@pytest.mark.parametrize("plan", [5, None, [1], b'{"nodes": []}'])
+def test_what_is_no_plan(plan: object) -> None:
+    folder = folder_of("2.3.0", "sum-added")
+    with pytest.raises(OptionError, match="argument 'new_plan' is no plan"):
+        pyspark_savepoint.open(folder / "before").evolve(folder / OLD, plan)  # type: ignore[arg-type]
+
+
+TOTALS = pa.table({"shop": ["shop 0", "shop 1", "shop 2"], "total": pa.array([1, 2, 3], pa.int32())})
+TWICE = pa.Table.from_arrays([*TOTALS.columns, TOTALS["total"]], ["shop", "total", "total"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"backfill": TOTALS}, "argument 'backfill' is no mapping"),
+        ({"backfill": [TOTALS]}, "argument 'backfill' is no mapping"),
+        ({"backfill": {5: TOTALS}}, "no field of the new query is given under the name '5'"),
+        ({"backfill": {"total": TWICE}}, "several columns have the same name"),
+        ({"nodes": "6=6"}, "argument 'nodes' is no mapping"),
+        ({"nodes": [("6", "6")]}, "argument 'nodes' is no mapping"),
+        ({"sources": "orders"}, "argument 'sources' is no mapping"),
+        ({"columns": 5}, "argument 'columns' is no mapping"),
+        ({"casts": "INT"}, "argument 'casts' is no mapping"),
+        ({"casts": {"total": "BLAH"}}, "argument 'casts' names another type for 'total' than the new query has"),
+        ({"casts": {"total": "BIGINT"}}, "argument 'casts' names another type for 'total' than the new query has"),
+        ({"casts": {"shop": "INT"}}, "argument 'casts' names another type for 'shop' than the new query has"),
+    ],
+)  # fmt: skip
+def test_arguments(arguments: dict[str, Any], message: str) -> None:
+    folder = folder_of("2.3.0", "sum-added")
+    with pytest.raises(OptionError, match=message):
+        pyspark_savepoint.open(folder / "before").evolve(folder / OLD, folder / NEW, fill="initial", **arguments)
+
+
+def test_a_name_of_backfill_is_no_list_of_letters() -> None:
+    folder = folder_of("2.3.0", "sum-added")
+    savepoint = pyspark_savepoint.open(folder / "before")
+    with pytest.raises(OptionError, match=r"argument 'backfill' is a text(.|\n)*\['total'\]"):
+        savepoint.check_evolution(folder / OLD, folder / NEW, backfill="total")

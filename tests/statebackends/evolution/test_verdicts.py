@@ -337,7 +337,7 @@ def test_a_name_that_the_new_query_does_not_have_is_an_error(argument: str) -> N
     """Names of fields are known, also of those that need nothing."""
     for known in ("total", "6.total", "SUM(v)"):
         if argument == "columns" or known == "SUM(v)":
-            evolution("2.3.0/agg-add-sum", **{argument: {known: "n" if argument == "columns" else "BIGINT"}})
+            evolution("2.3.0/agg-add-sum", **{argument: {known: "n" if argument == "columns" else "INT"}})
     with pytest.raises(OptionError, match=f"argument '{argument}' names what the new query does not have") as raised:
         evolution("2.3.0/agg-add-sum", **{argument: {"totl": "BIGINT"}})
     assert "did you mean" in str(raised.value)
