@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 
-UID_HASH = re.compile(r"[0-9a-f]{32}")
+UID_HASH = re.compile(r"[0-9a-fA-F]{32}")
 OperatorRef = str | OperatorIdentifier
 
 
@@ -35,7 +35,7 @@ def operator_options(named: OperatorRef | None) -> dict[str, str]:
 
 
 def identifier_of(named: OperatorRef) -> OperatorIdentifier:
-    """Return the identifier for a uid, or for a uid hash of 32 lower-case hex digits.
+    """Return the identifier for a uid, or for a uid hash of 32 hex digits.
 
     A uid that looks like a hash must be given as an OperatorIdentifier.
 

@@ -125,6 +125,8 @@ def _resolve(
             )
         operator = base.operator(name=request.operator_name)
         request = replace(request, uid=operator.uid, uid_hash=None if operator.uid else operator.operator_id.hex)
+    if base is not None and request.uid is not None:
+        base.expect_no_hash(request.uid)
     return request, savepoint.find(request.uid or OperatorIdentifier(request.operator_id))
 
 

@@ -203,8 +203,22 @@ class Snapshot:
         operator = self.metadata.by_id.get(operator_id) or self.metadata.by_uid.get(uid)
         if operator is not None:
             return operator
+        self.expect_no_hash(uid)
         uids = [operator.uid for operator in self.operators if operator.uid]
         raise self._not_found(f"uid {uid!r} (uid hash {operator_id})", uid, uids or self._hashes())
+
+    def expect_no_hash(self, uid: str) -> None:
+        """Raise OptionError if a text that is given as a uid is no uid, but the uid hash of an operator."""
+        uid_hash = uid.strip().lower()
+        operator = next((one for one in self.operators if one.operator_id.hex == uid_hash), None)
+        if operator is not None and uid not in self.metadata.by_uid:
+            raise OptionError(
+                "option 'uid' is the uid hash of an operator",
+                path=self.path,
+                operator=operator.label,
+                remedy=f"name it by option 'uidHash' = '{uid_hash}'"
+                + (f", or by its uid, {operator.uid!r}" if operator.uid else ""),
+            )
 
     def _by_id(self, operator_id: OperatorID) -> OperatorState:
         operator = self.metadata.by_id.get(operator_id)

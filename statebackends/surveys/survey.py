@@ -11,20 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import SavepointError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, VerifiedBlocks, opened_ahead
 from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.sources.open_operator import headers_ahead
+from pyspark_savepoint.statebackends.python.python_state import names
+from pyspark_savepoint.statebackends.requests.request import (
+    TablePartition,
+    TableRequest,
+    choose_columns,
+    choose_states,
+)
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
 
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")
@@ -128,6 +135,7 @@ class SurveyTable:
             names = {"uid": request.uid, "uid_hash": request.uid_hash, "name": request.operator_name}
             operators = (savepoint.operator(**names),)
         request.check_key_groups(max((operator.max_parallelism for operator in operators), default=MAX_PARALLELISM))
+        _expect_states(savepoint, operators, request)
         return cls(savepoint, operators, request, plan, schema, _without_rows(request, operators))
 
     @property
@@ -163,6 +171,29 @@ class SurveyTable:
 
     def _bundle(self, parts: Sequence[OperatorID | PlannedPart]) -> TablePartition:
         return SurveyPartition(tuple(parts), self.schema, self.request, self.plan, self.savepoint.digest)
+
+
+def _expect_states(savepoint: Snapshot, operators: Sequence[OperatorState], request: TableRequest) -> None:
+    """Raise StateNotFoundError if no operator has a state that the request names."""
+    if request.states is None:
+        return
+    existing: dict[str, None] = {}
+    for operator in operators:
+        opened_operator = OpenOperator(savepoint, operator)
+        try:
+            metas = [*chain.from_iterable(opened_operator.keyed.metas().values()), *opened_operator.operator_states]
+        except SavepointError:
+            return  # it may have them; its rows say why it cannot be read
+        existing.update(dict.fromkeys(chain.from_iterable(map(names, metas))))
+    if names_one_operator(request):
+        choose_states(list(existing), request.states, "state", operators[0].label)
+    for name in request.states:
+        if name not in existing:
+            raise StateNotFoundError(
+                f"no operator has a state {name!r}",
+                path=request.path,
+                remedy=f"{did_you_mean(name, existing)} (the path without options lists all states)",
+            )
 
 
 def _without_rows(request: TableRequest, operators: Sequence[OperatorState]) -> tuple[str, ...]:

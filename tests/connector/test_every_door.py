@@ -740,6 +740,30 @@ def test_the_answer_to_a_misspelt_option_is_an_argument_of_the_door(base: Path) 
         savepoint.keyed_state("")
 
 
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_uid_hash_is_no_uid(base: Path, tmp_path: Path, upper: bool) -> None:
+    """The data source has an option for it, and refuses it as a uid; the other doors take it. The uid stays."""
+    (operator,) = Snapshot.open(str(base)).operators
+    uid_hash = operator.operator_id.hex.upper() if upper else operator.operator_id.hex
+    for ask in (
+        lambda: by_data_source(base, tmp_path, _rows("total"), uid_hash, "total", {}),
+        lambda: SnapshotTable.of(SavepointReadOptions.parse({"path": str(base), "uid": uid_hash})),
+    ):
+        with pytest.raises(SavepointError, match=r"'uid' is the uid hash of an operator(.|\n)*its uid, 'op'"):
+            ask()
+    shutil.rmtree(tmp_path / "written")
+    for door in (by_verb, by_command, update_by_verb):
+        (tmp_path / door.__name__).mkdir()
+        path = door(base, tmp_path / door.__name__, _rows("total"), uid_hash, "total", {})
+        assert max_parallelisms(path) == {"op": 512}
+        totals = pyspark_savepoint.open(path).keyed_state(uid_hash, state="total").to_arrow()["total"]
+        assert set(totals.to_pylist()) == {10, 20, 30}
+    given = {"path": str(shutil.copytree(base, tmp_path / "written")), "uidHash": uid_hash, "state": "total"}
+    plan = plan_write(SavepointWriteOptions.parse(given).request(True), _rows("total").schema)
+    commit(plan, [write_rows(plan, 0, _rows("total").to_batches())])
+    assert max_parallelisms(tmp_path / "written") == {"op": 512}
+
+
 def test_paths_of_an_argument_may_have_commas(base: Path) -> None:
     with pytest.raises(SavepointError, match=r"names two savepoints(.|\n)*/a,b#op"):
         pyspark_savepoint.open(base).with_state(
@@ -944,6 +968,19 @@ def test_numbers_of_other_kinds_are_the_same_everywhere(
         assert sorted(heaviest, key=repr) == sorted(
             (tuple(row[name] for name in names) for row in records("heaviest", uid, "--top", 3)), key=repr
         )
+
+
+def test_a_state_that_is_not_there_is_refused_by_numbers() -> None:
+    """Of one operator and of all: no rows would say that nothing is wrong with it."""
+    inspect = pyspark_savepoint.open(SHOP).inspect
+    verbs: tuple[Callable[..., Any], ...] = (inspect.sizes, inspect.verify, inspect.heaviest_keys, inspect.ttl_ages)
+    for verb in verbs:
+        with pytest.raises(SavepointError, match=r"has no state 'totl'(.|\n)*did you mean 'total'"):
+            verb("accounts", state="totl")
+        for state in ("total", "rates") if verb in verbs[:2] else ("total",):
+            assert {row["state"] for row in verb(state=state).rows()} <= {state}
+        with pytest.raises(SavepointError, match=r"no operator has a state 'totl'(.|\n)*did you mean 'total'"):
+            verb(state="totl")
 
 
 def test_that_there_is_nothing_to_rank_is_said_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
