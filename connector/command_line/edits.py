@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.flink_releases import parse_release
+from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.options.keywords import Table
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import OPERATOR, OperatorPlan, PlannedState
@@ -64,6 +65,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     TIMERS,
     UNION,
     WINDOW_STATE,
+    is_type_of,
 )
 from pyspark_savepoint.text.conditions import Condition, parse_condition
 from pyspark_savepoint.text.texts import numbered
@@ -531,10 +533,12 @@ class _RowsFile:
         column_types = {} if operator is None else _existing_types(base, operator, table, key, arguments.state)
         path = Path(arguments.file).expanduser()
         for column, text in types.items():
-            column_types[column.partition(".")[0]] = arrow_type(column, text, arguments)
+            column_types |= dict.fromkeys((column, column.partition(".")[0]), arrow_type(column, text, arguments))
         rows = rows_of_file(path, arguments.format, column_types)
         expect_columns(rows, key, "--key", path)
-        expect_columns(rows, [name.partition(".")[0] for name in types if name != "key"], "--type", path)
+        known = rows.schema.names
+        heads = [name if name in known else name.partition(".")[0] for name in types if name != "key"]
+        expect_columns(rows, heads, "--type", path)
         expect_columns(rows, [_kind_pair(text)[0] for text in arguments.kind], "--kind", path)
         expect_columns(rows, _listed(arguments.ttl), "--ttl", path)
         return cls(arguments, rows, table, key, frozenset(one.name for one in states))
@@ -701,11 +705,11 @@ def _is_access(column: str) -> bool:
 
 def _is_of(name: str, columns: Sequence[str]) -> bool:
     """Return whether a type is that of a column, of a part of it, or of the key."""
-    return name == "key" or name.partition(".")[0] in columns
+    return name == "key" or any(is_type_of(name, column) for column in columns)
 
 
 def _listed(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    return list(split_names(text or ""))
 
 
 def type_pair(text: str) -> tuple[str, str]:
@@ -737,9 +741,10 @@ def _existing_types(
     base: LocalSavepoint, operator: OperatorPlan, table: str, key: Sequence[str], state: str | None
 ) -> dict[str, pa.DataType]:
     """Return the types of columns of an existing operator, as they are read."""
-    options: dict[str, Any] = {"state": state} if state is not None else {}
+    of_operator = table in OF_OPERATOR
+    options: dict[str, Any] = {"state": state if of_operator else [state]} if state is not None else {}
     try:
-        name: Any = "operator_state" if table in OF_OPERATOR else table
+        name: Any = "operator_state" if of_operator else table
         schema = base.table(name, operator.identifier, **options).schema
     except (StateNotFoundError, UnsupportedStateError):
         if table in OF_OPERATOR:

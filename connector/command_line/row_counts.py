@@ -83,7 +83,9 @@ class RowCounts:
             return cls(state.name, "element", before, rows.count, 0, min(before, rows.count))
         windows = [WINDOW] if state.kind != OPERATOR else []
         name: Table = "operator_state" if state.kind == OPERATOR else "window_state"
-        read = base.table(name, operator.identifier, state=job_name_of(state.origin)).select("key", *windows)
+        named = job_name_of(state.origin)
+        one: Any = named if state.kind == OPERATOR else [named]
+        read = base.table(name, operator.identifier, state=one).select("key", *windows)
         kinds = [field.type for field in read.schema]
         key_rows, with_value = _keys_with_value(rows, [*key, *windows], (column, state), kinds)
         before = updated = kept = 0

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.erasure.tables import batches_of
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.statebackends.requests.applicability import TIMERS
 from pyspark_savepoint.statebackends.rows.descriptors import service_of
 from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
@@ -43,7 +44,7 @@ def all_timers(options: Mapping[str, str], path: str) -> Iterator[Row]:
         for service, row in of_operator.items():
             # Keys and namespaces of services differ in type: each is read as a table of its own.
             texts = {"uidHash": uid_hash, "table": TIMERS}
-            texts |= {"state": service} if len(of_operator) > 1 else {}
+            texts |= {"state": join_names([service])} if len(of_operator) > 1 else {}
             yield from (
                 {**{name: row[name] for name in OPERATOR}, **timer} for timer in _of_service(options, path, texts)
             )

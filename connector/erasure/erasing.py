@@ -64,6 +64,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
 )
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -472,7 +473,7 @@ class Erasing:
         edits = [one for one in self.elements.get(place["operator_uid_hash"], ()) if one.table == table]
         edits = [one for one in edits if not states or one.state in states]
         texts = {"uidHash": place["operator_uid_hash"], "table": table}
-        texts |= {"state": ",".join(states)} if states else {}
+        texts |= {"state": join_names(states)} if states else {}
         texts |= {"includeTtl": "true"} if any(one.ttl for one in edits) else {}
         schema, batches = batches_of(self.options if edits else exact(self.options), self.path, **texts)
         for one in edits:
@@ -622,7 +623,8 @@ class Erasing:
         for one in self.elements.get(own, ()):
             if one.state is None or one.table == IN_FLIGHT:
                 continue
-            texts = {"path": self.path, "uidHash": own, "table": one.table, "state": one.state}
+            named = one.state if one.table == "operator_state" else join_names([one.state])
+            texts = {"path": self.path, "uidHash": own, "table": one.table, "state": named}
             texts |= {"includeTtl": "true"} if one.ttl else {}
             rows = self.engine.read(inheriting(self.options, texts))
             if one.table == "operator_state":

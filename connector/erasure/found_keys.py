@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark_savepoint.erasure.sought import KEY, NONE, KeysOfOperator, fitting
 from pyspark_savepoint.erasure.tables import KEYED_TABLES, NO_STATE, batches_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
@@ -69,7 +70,7 @@ def rows_of_keys(plan: SavepointPlan, options: Mapping[str, str], path: str, val
                     by_type.setdefault(row["namespace_type"], []).append(row["state"])
             for together in by_type.values():
                 texts = {"uidHash": own, "table": table}
-                texts |= {"state": ",".join(together)} if len(by_type) > 1 else {}
+                texts |= {"state": join_names(together)} if len(by_type) > 1 else {}
                 yield from (
                     {**identity, "table": table, **row} for row in _of_table(keys, options, path, values, texts)
                 )

@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.errors import (
     did_you_mean,
 )
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -73,7 +74,7 @@ class OperatorInSnapshot:
 
     def options(self, table: str, states: Sequence[str] = ()) -> dict[str, str]:
         """Return the options that read a table of the operator, or some states of it."""
-        state_options = {"state": ",".join(states)} if states else {}
+        state_options = {"state": join_names(states)} if states else {}
         return inheriting(
             self.inherited, {"path": self.path, "uidHash": self.uid_hash or "", "table": table, **state_options}
         )

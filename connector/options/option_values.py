@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import parse_release
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.snapshot.as_of import LATEST
 from pyspark_savepoint.options.keywords import KEYWORDS
 
@@ -27,8 +28,8 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
     """Return keyword arguments as options of the data source. None is left out.
 
     Names may be in snake case or camel case. Booleans become ``true`` and ``false``, mappings JSON, sequences are
-    joined by commas, except ``keys`` and paths of ``typesFrom`` and ``classes``, which become JSON lists since they may
-    contain commas.
+    joined by commas, except ``keys`` and paths of ``typesFrom`` and ``classes``, and names that contain commas: these
+    become JSON lists.
 
     >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
     {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
@@ -142,7 +143,7 @@ def option_text(name: str, value: Any) -> str:
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=partial(_json_value, name))
     if isinstance(value, Iterable) and not isinstance(value, (str, *BYTES)):
-        return ",".join(_text(name, part) for part in value)
+        return join_names(_text(name, part) for part in value)
     return _text(name, value)
 
 

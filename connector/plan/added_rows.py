@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_key_groups
 from pyspark_savepoint.plan.engine import BatchFunction, Rows
@@ -238,7 +239,7 @@ def _own_namespace(plan: OperatorPlan, spec: WriteSpec, schema: pa.Schema) -> Ty
     if spec.table != TIMERS_TABLE or plan.base is None or not plan.base.has_keyed_state:
         return None
     default = WINDOW_TIMERS if NAMESPACE_COLUMN in schema.names else USER_TIMERS
-    services = [default] if spec.state is None else [name.strip() for name in spec.state.split(",")]
+    services = (default,) if spec.state is None else split_names(spec.state)
     queues = {queue.service: queue for queue in plan.base.opened.raw_queues()}
     queues |= OperatorTypes.of_operator(plan.base.opened).timers
     return next((queues[name].namespace for name in services if name in queues), None)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import struct_array
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.options.operators import identifier_of
@@ -172,7 +173,7 @@ class EvolvedOperator:
         for service, serializer in queues.items():
             namespace = serializer.children[1]
             own = namespace != NO_NAMESPACE
-            rows = self.engine.read(self._options(TIMERS_TABLE) | {"state": service})
+            rows = self.engine.read(self._options(TIMERS_TABLE) | {"state": join_names([service])})
             fields = [pa.field(KEY, key.arrow_type(EXACT)), *(one for one in rows.schema if one.name != KEY)]
             schema = pa.schema(fields)
             column = NAMESPACE_COLUMN if own else None

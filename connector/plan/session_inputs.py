@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.sql_plans.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, has_sessions
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
-from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteSpec, is_type_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _pairs(state: str, window: TypeSerializer, is_map: bool, types: OperatorType
 def _narrowed(spec: WriteSpec, columns: Collection[str]) -> WriteSpec:
     """Return the options of some columns; the type of ``window`` is that of ``state_window`` too."""
     known = {*columns, KEY, WINDOW_COLUMN, STATE_WINDOW}
-    types = {path: text for path, text in spec.types.items() if path.partition(".")[0] in known}
+    types = {path: text for path, text in spec.types.items() if any(is_type_of(path, name) for name in known)}
     if STATE_WINDOW not in types and WINDOW_COLUMN in types:
         types[STATE_WINDOW] = types[WINDOW_COLUMN]
     ttl = (

@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 from pyspark_savepoint.statebackends.writing.planning.describe_key import key_columns
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec, is_type_of
 
 
 def add_states(
@@ -74,7 +74,7 @@ def narrowed(spec: WriteSpec, others: Sequence[str], names: Sequence[str]) -> Wr
     known = {"key", *others, *names}
     return replace(
         spec,
-        types={path: text for path, text in spec.types.items() if path.partition(".")[0] in known},
+        types={path: text for path, text in spec.types.items() if any(is_type_of(path, name) for name in known)},
         states={column: kind for column, kind in spec.states.items() if column in known},
         ttl=tuple(column for column in spec.ttl if column in known) if isinstance(spec.ttl, tuple) else spec.ttl,
     )

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.write_options import parse_spec
@@ -50,6 +51,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     OPERATOR_STATE,
     WINDOW_STATE,
     WriteSpec,
+    is_type_of,
 )
 
 #: Options that change a state's type, kind or time to live.
@@ -284,7 +286,7 @@ def _with_state_windows(engine: Engine, plan: OperatorPlan, rows: Rows, keys: tu
     base = plan.base
     options = read_options(base)
     options |= {"path": base.path, "uidHash": base.operator.operator_id.hex, "table": "keyed_state"}
-    options |= {"state": state.origin}
+    options |= {"state": join_names([state.origin])}
     window = rows.schema.field(WINDOW_COLUMN).type
     if pa.types.is_struct(window) and any(pa.types.is_int64(field.type) for field in window):
         options["timestamps"] = "raw"
@@ -348,8 +350,8 @@ def _by_existing_name(spec: WriteSpec, names: set[str], existing: str) -> WriteS
     def renamed(values: Mapping[str, str]) -> dict[str, str]:
         by_path = {}
         for path, text in values.items():
-            head, dot, rest = path.partition(".")
-            by_path[existing + dot + rest if head in names else path] = text
+            name = next((name for name in names if is_type_of(path, name)), None)
+            by_path[path if name is None else existing + path.removeprefix(name)] = text
         return by_path
 
     ttl = spec.ttl
@@ -364,7 +366,7 @@ def _with_existing_kind(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, 
     if old.from_input >= 0:
         earlier = plan.inputs[old.from_input].spec
         if "types" not in names:
-            own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
+            own = {path: text for path, text in earlier.types.items() if is_type_of(path, old.origin)}
             spec = replace(spec, types=own)
         if "typesFrom" not in names:
             spec = replace(

@@ -82,7 +82,7 @@ def assert_state(
     expect_name(state, _uid(uid))
     if not exact:
         options["keys"] = [list(key) if isinstance(key, tuple) else key for key in expected]
-    table = _opened(savepoint).keyed_state(uid, state=state, **options)
+    table = _opened(savepoint).keyed_state(uid, state=[state], **options)
     column = next(name for name in table.schema.names if name != "key")
     expected = {_typed(key, table.schema.field("key").type): value for key, value in expected.items()}
     rows = table.select("key", column).to_arrow().to_pylist()

@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.flink_releases import Release, first_with_metadat
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state, target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -156,7 +157,7 @@ def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
     named_states = request.named_states
     drop = tuple(PREFIX + name if name in written.others else name for name in request.drop)
     return replace(
-        request, drop=drop, state=request.state if named_states is None else ",".join(written.names(named_states))
+        request, drop=drop, state=request.state if named_states is None else join_names(written.names(named_states))
     )
 
 

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundEr
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import channels_of
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import (
     FLAG,
@@ -176,7 +177,10 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
         row |= _key_value(registered, request)
         if is_python(registered[0]):
             state = operator.states.get(name)
-            row |= {"state": job_name_of(name), "options": {"table": row["table"], "state": job_name_of(name)}}
+            row |= {
+                "state": job_name_of(name),
+                "options": {"table": row["table"], "state": join_names([job_name_of(name)])},
+            }
             if state is not None and name not in request.raw and job_name_of(name) not in request.raw:
                 row |= {
                     "kind": state.kind,
@@ -201,7 +205,7 @@ def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row
         "spark_value_type": spark_type(state_type(metas, common, request.decode, meta.name in request.raw)),
         "ttl": has_ttl(meta),
         "serializer": meta.value_serializer.snapshot_class,
-        "options": {"table": table, "state": meta.name},
+        "options": {"table": table, "state": join_names([meta.name])},
     } | _note_of(metas, request)
 
 
@@ -223,7 +227,7 @@ def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:
         "spark_value_type": "bigint",
         "ttl": False,
         "serializer": meta.value_serializer.snapshot_class,
-        "options": {"table": "timers", "state": service},
+        "options": {"table": "timers", "state": join_names([service])},
     }
 
 
@@ -245,7 +249,7 @@ def _timers_on_the_heap(savepoint: Snapshot, operator: OperatorState, request: T
                 "value_type": "TIMER",
                 "spark_value_type": "bigint",
                 "ttl": False,
-                "options": {"table": "timers", "state": queue.service},
+                "options": {"table": "timers", "state": join_names([queue.service])},
                 "note": "raw keyed state",
             }
 

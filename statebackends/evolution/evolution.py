@@ -59,14 +59,14 @@ def check_options(
     if isinstance(backfill, str):
         raise OptionError("argument 'backfill' is a text", expected=f"a list of names: [{backfill!r}]", found="str")
     pairs = []
-    for name, value, form in (
+    for argument, mapping, form in (
         ("casts", casts, "{'total': 'BIGINT'}"),
         ("columns", columns, "{'total': 'amount'}"),
         ("nodes", nodes, "{'8': '6'}"),
         ("sources", sources, "{'orders_v2': 'orders'}"),
     ):
-        expect_mapping(name, value, form)
-        pairs.append({str(one): str(other) for one, other in (value or {}).items()})
+        expect_mapping(argument, mapping, form)
+        pairs.append({str(one): str(other) for one, other in (mapping or {}).items()})
     return Options(fill, frozenset(backfill), filters == "keep", *pairs)
 
 

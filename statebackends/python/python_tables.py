@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, struct_array
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.variant import VARIANT
 from pyspark_savepoint.statebackends.python.python_state import (
     PythonState,
@@ -85,7 +86,7 @@ def python_timers_table(opened: OpenOperator, request: TableRequest) -> Table:
 
 def _below(opened: OpenOperator, request: TableRequest) -> TableRequest:
     """Return the request for what Flink stores."""
-    states = None if request.states is None else ",".join(registered_names(opened, request.states))
+    states = None if request.states is None else join_names(registered_names(opened, request.states))
     return replace(
         request,
         state=states,

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.flink_releases import FIRST_METADATA_OF_FLINK_2
+from pyspark_savepoint.formats.name_lists import join_names, split_names
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.statebackends.requests.table_options import TableOptions
 
@@ -111,7 +112,7 @@ class TableRequest(TableOptions):
         """Return the states named by ``state``, or None for all."""
         if self.state is None:
             return None
-        return tuple(name.strip() for name in self.state.split(",") if name.strip())
+        return split_names(self.state)
 
     @property
     def block_bytes(self) -> int:
@@ -210,7 +211,7 @@ def choose_states(existing: Sequence[str], names: tuple[str, ...] | None, what: 
             raise StateNotFoundError(
                 f"the operator has no {what} {name!r}",
                 operator=operator,
-                remedy=did_you_mean(name, existing)
+                remedy=did_you_mean(name, [join_names([one]) for one in existing])
                 if existing
                 else "the path without options lists what the snapshot has",
             )

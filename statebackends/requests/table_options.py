@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nea
 from pyspark_savepoint.formats.io.run_ahead import AHEAD_BYTES
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE
 from pyspark_savepoint.statebackends.requests.applicability import (
@@ -148,8 +149,8 @@ def whole_number(low: int, high: int) -> Parse:
 
 @typed("Names")
 def names(value: str) -> tuple[str, ...]:
-    """Parse names separated by commas."""
-    parsed = tuple(name.strip() for name in value.split(",") if name.strip())
+    """Parse names separated by commas, or a JSON list of them."""
+    parsed = split_names(value)
     if not parsed:
         raise InvalidOptionValueError("names separated by commas")
     return parsed
@@ -302,7 +303,8 @@ class TableOptions:
     )
     state: str | None = option(
         text,
-        "the name of an operator state, or for keyed tables the states to read, such as `total,profile`",
+        "the name of an operator state, or for keyed tables the states to read, such as `total,profile`, or a JSON "
+        "list if a name has a comma",
         shown="all",
         tables=(*DECODED, *SURVEYED, IN_FLIGHT),
     )

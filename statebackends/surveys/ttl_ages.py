@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.python.python_state import name_of, names
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest
@@ -57,7 +58,7 @@ def plan_ttl_ages(
     opened = OpenOperator(savepoint, operator)
     for table, states in _states_with_ttl(opened.keyed, request):
         age_request = replace(
-            request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
+            request, state=join_names(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
         )
         keyed = KeyedTable(opened, age_request, table == "window_state")
         titles = column_names(keyed.spec.states, table == "window_state")

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.statebackends.requests.request import TablePartition, TableRequest, with_columns
 from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW
 from pyspark_savepoint.statebackends.rows.state_column import (
@@ -123,7 +124,7 @@ def _only_flat(opened: OpenOperator, request: TableRequest, namespaced: bool) ->
             found=", ".join(f"{name} ({metas[0].state_type})" for name, metas in registrations.items()),
             remedy="name it with option 'state'" if flat else "read the state without 'flatten'",
         )
-    return replace(request, state=flat[0])
+    return replace(request, state=join_names(flat))
 
 
 @dataclass(frozen=True)

@@ -283,6 +283,11 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "a window, of a state without windows": (_rows("total", window=SPANS), "total", {}, "'window'"),
     "all values are empty": (_rows("tags", pa.array([[], [], []], TAGS.type)), "tags", {}, BEFORE["tags"]),
 }  # fmt: skip
+#: States whose names other notations would take apart, and the value of option ``state``.
+NAMES = {
+    "a,b": '["a,b"]', "x, y": '["x, y"]', "a.b": "a.b", '["a"]': '["[\\"a\\"]"]', "q'u": "q'u", "*": "*",
+    "ä/ö 😀": "ä/ö 😀",
+}  # fmt: skip
 #: Columns of a new state of a struct, which has its types from them, and what a refusal says.
 ROW = pa.struct([("f0", pa.int64()), ("f1", pa.string()), ("__row_kind", pa.string())])
 FIELDS: dict[str, tuple[pa.Array, str | None]] = {
@@ -738,6 +743,32 @@ def test_the_answer_to_a_misspelt_option_is_an_argument_of_the_door(base: Path) 
         savepoint.keyed_state("op", zzz="x")  # type: ignore[call-arg]
     with pytest.raises(SavepointError, match=r"metadata\(\) lists the operators"):
         savepoint.keyed_state("")
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_a_state_may_have_any_name(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is written by each door, read, counted, shown with its times and erased."""
+    rows = pa.table({"key": KEYS, name: LONGS, "other": LONGS})
+    base = tmp_path / "base"
+    pyspark_savepoint.create(max_parallelism=8).with_operator("op", rows, ttl=True).write(base)
+    new, options = pa.table({"key": [1], name: [7]}), {"types": {name: "LONG"}}
+    found = [{"key": 1, name: 7}]
+    for door, write in DOORS.items():
+        (tmp_path / door).mkdir()
+        state = NAMES[name] if door == "data source" else name
+        path = write(base, tmp_path / door, new, "op", state, options)
+        savepoint = pyspark_savepoint.open(path)
+        assert savepoint.keyed_state("op", state=[name]).to_arrow().to_pylist() == found, door
+        assert savepoint.keyed_state("op", state=NAMES[name]).to_arrow().to_pylist() == found, door
+        assert dict(registered(path))[name] == ("VALUE", "TTL<LONG>")
+    savepoint = pyspark_savepoint.open(base)
+    assert [row["entries"] for row in savepoint.inspect.sizes("op", state=[name]).rows()] == [3]
+    assert {row["state"] for row in savepoint.inspect.ttl_ages("op").rows()} == {name, "other"}
+    assert said(capsys, "show", base, "op", NAMES[name], "--json").code == 0
+    assert said(capsys, "diff", base, path, "--json").code == 1
+    savepoint.erase([1], to=tmp_path / "erased")
+    left = pyspark_savepoint.open(tmp_path / "erased").keyed_state("op").to_arrow()
+    assert sorted(left["key"].to_pylist()) == [2, 3]
 
 
 @pytest.mark.parametrize("upper", [False, True])

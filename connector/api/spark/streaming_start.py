@@ -20,6 +20,7 @@ from pyspark_savepoint.engines.spark.distribution import quoted
 from pyspark_savepoint.formats.connectors.sources.files import FILE_SPLITS, PROCESSED
 from pyspark_savepoint.formats.connectors.sources.kafka import EARLIEST, LATEST
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.name_lists import join_names, split_names
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.requests.applicability import KEYED_STATE, KEYED_TABLES, TIMERS, WINDOW_STATE
@@ -196,14 +197,14 @@ def _options_by_table(
         if option is not None and option.name == "state" and fits != [TIMERS]:
             fits = [table for table in fits if table != TIMERS]  # all timers of the operator are part of it
         if option is not None and option.name in ("state", "raw"):
-            values = [each.strip() for each in (value.split(",") if isinstance(value, str) else value)]
+            values = split_names(value) if isinstance(value, str) else tuple(value)
             parts = {table: [each for each in values if each in own[table]] for table in fits}
             others = [each for each in values if not any(each in part for part in parts.values())]
             if others and parts:
                 parts[fits[0]] += others
             for table, part in parts.items():
                 if part:
-                    result[table][name] = ",".join(part)
+                    result[table][name] = join_names(part)
                 elif option.name == "state":
                     del result[table]  # none of its states is wanted
         else:

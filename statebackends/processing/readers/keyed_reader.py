@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.name_lists import join_names
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
@@ -169,10 +170,7 @@ def decode_keys(serializer: TypeSerializer, keys: pa.Array, options: DecodeOptio
 
 def choose(states: list[str]) -> str:
     """Return the value of option ``state`` for some states."""
-    for name in states:
-        if "," in name:
-            raise OptionError("a state whose name has a comma cannot be read by a function", state=name)
-    return ",".join(dict.fromkeys(states))
+    return join_names(dict.fromkeys(states))
 
 
 @dataclass(frozen=True)

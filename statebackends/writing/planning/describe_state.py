@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.class_files.class_path import expect_paths
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
+from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
@@ -70,6 +71,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     TIMERS,
     WINDOW_STATE,
     WriteSpec,
+    is_type_of,
 )
 
 if TYPE_CHECKING:
@@ -304,7 +306,7 @@ class _Keyed:
 
     def has_type(self, column: str) -> bool:
         """Return whether option ``types`` names the type of a column, or of a part of it."""
-        return any(path.partition(".")[0] == column for path in self.request.types)
+        return any(is_type_of(path, column) for path in self.request.types)
 
     def with_access(self, state: StateDescriptor) -> StateDescriptor:
         """Return the state with the column of its times of last access, if there is one."""
@@ -378,7 +380,7 @@ class _Keyed:
     def services(self, namespace: TypeSerializer) -> tuple[str, ...]:
         """Return the timer services: option ``state``, else those of ``typesFrom``, else Flink's default name."""
         if self.request.state is not None:
-            return tuple(name.strip() for name in self.request.state.split(",") if name.strip())
+            return split_names(self.request.state)
         if self.types is not None and self.types.timers and not self.added:
             return tuple(self.types.timers)
         return (USER_TIMERS,) if namespace == NO_NAMESPACE else (WINDOW_TIMERS,)

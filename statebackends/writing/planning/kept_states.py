@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from pyspark_savepoint.statebackends.rows.state_column import has_ttl, unwrap
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec, is_type_of
 
 S = TypeVar("S", bound=WriteSpec)
 KINDS = frozenset(kind.value for kind in StateKind if kind is not StateKind.TIMER)
@@ -73,7 +73,7 @@ def keeping(spec: S, existing: Mapping[str, StateMetaInfoSnapshot]) -> S:
 
 def _refuse_change(spec: WriteSpec, column: str, state: str) -> None:
     """Raise UnsupportedStateError if options change a state whose registration cannot be written anew."""
-    own = any(path.partition(".")[0] == column for path in spec.types)
+    own = any(is_type_of(path, column) for path in spec.types)
     if own or column in spec.states or spec.has_ttl(column) is not None:
         raise UnsupportedStateError(
             "the type of a state of Flink's asynchronous API cannot be changed",

@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
@@ -113,6 +114,15 @@ class StatePart:
 def _columns(value: str) -> tuple[str, ...]:
     """Parse names separated by commas, or a JSON list of names that contain commas."""
     return tuple(json_names(value)) if value.lstrip().startswith("[") else names(value)
+
+
+def is_type_of(path: str, column: str) -> bool:
+    """Return whether a name in option ``types`` is that of a column, or of a part of it.
+
+    >>> is_type_of("mean.f1", "mean"), is_type_of("a.b", "a.b"), is_type_of("means", "mean")
+    (True, True, False)
+    """
+    return path == column or path.startswith(f"{column}.")
 
 
 def json_names(value: str) -> list[str]:
@@ -216,7 +226,8 @@ class WriteSpec:
     state: str | None = option(
         text,
         "the name of an operator state. For `timers`, the timer services. For `keyed_state` and `window_state`, the "
-        "states to write, such as `total,profile`: other states of the operator stay",
+        "states to write, such as `total,profile`, or a JSON list if a name has a comma: other states of the operator "
+        "stay",
         shown="required for `operator_state`, `user-timers` for timers, else all",
     )
     kind: str | None = option(
@@ -329,7 +340,7 @@ class WriteSpec:
             return None
         if self.table == OPERATOR_STATE:
             return (self.state,)
-        return tuple(name.strip() for name in self.state.split(",") if name.strip())
+        return split_names(self.state)
 
     @property
     def named_states(self) -> tuple[str, ...] | None:
