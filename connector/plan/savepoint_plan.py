@@ -83,7 +83,9 @@ class SavepointPlan:
         raise OperatorNotFoundError(
             "the savepoint has no such operator",
             operator=str(wanted),
-            remedy=did_you_mean(wanted.uid or wanted.operator_id.hex, known),
+            remedy=did_you_mean(wanted.uid or wanted.operator_id.hex, known)
+            if known
+            else "add it first: with_operator(uid)",
         )
 
     def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:

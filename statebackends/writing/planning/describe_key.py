@@ -55,8 +55,8 @@ def key_columns(schema: pa.Schema, request: WriteSpec) -> tuple[str, ...]:
             raise OptionError(
                 f"there is no column {name!r} for the key",
                 operator=request.operator or None,
-                found=f"columns {', '.join(map(repr, schema.names))}",
-                remedy=f"option('key', ...) names it; {did_you_mean(name, schema.names)}",
+                found=f"columns {', '.join(map(repr, schema.names))}" if schema.names else "rows without a column",
+                remedy=f"option('key', ...) names it; {did_you_mean(name, schema.names)}" if schema.names else None,
             )
     if len(set(names)) < len(names):
         raise OptionError("option 'key' names a column twice", found=", ".join(names))

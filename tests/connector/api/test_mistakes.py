@@ -14,6 +14,7 @@ from pyspark_savepoint import LocalSavepoint
 from pyspark_savepoint.errors import SavepointError
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+NO_COLUMNS = pa.table({})
 Mistake = Callable[[LocalSavepoint], Any]
 
 
@@ -38,6 +39,11 @@ MISTAKES: list[tuple[Mistake, str]] = [
     (lambda savepoint: savepoint.keyed_state("acounts"), "did you mean 'accounts'?"),
     (lambda savepoint: savepoint.keyed_state("Accounts"), "did you mean 'accounts'?"),
     (lambda savepoint: savepoint.keyed_state(" "), "uid must not be empty"),
+    (
+        lambda _: pyspark_savepoint.create().with_list_state("op", "sent", NO_COLUMNS),
+        "add it first: with_operator(uid)",
+    ),
+    (lambda _: pyspark_savepoint.create().with_operator("op", NO_COLUMNS), "rows without a column"),
     (lambda savepoint: savepoint.keyed_state(5), "the operator is a string"),  # type: ignore[arg-type]
     (lambda savepoint: savepoint.keyed_state("total", state="accounts"), "no such operator"),
     (lambda savepoint: savepoint.keyed_state("accounts").select("totl"), "did you mean 'total'?"),
