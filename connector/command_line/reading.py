@@ -31,7 +31,6 @@ from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.flink_releases import releases_with_metadata
 from pyspark_savepoint.formats.io.run_ahead import read_to_the_end
 from pyspark_savepoint.formats.json_text import parse_json
-from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, explained
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -289,7 +288,7 @@ def rows_table(arguments: Show | Export, output: Output) -> SnapshotTable:
 
 
 def _columns(text: str) -> list[str]:
-    return list(split_names(text))
+    return [name.strip() for name in text.split(",")]
 
 
 def _chosen_rows(arguments: Show, where: str, output: Output) -> LocalTable:
