@@ -176,15 +176,14 @@ class FileCopy:
 
     def run(self, create: Callable[[str], OutputFile]) -> int:
         """Copy into a new file and return the number of bytes."""
-        buffer = bytearray(COPY_BUFFER)
         with self.source.open(WHOLE) as source:
             self._refuse_no_state(source)
+            begin = 0 if self.header is None else self.header.size
+            buffer = bytearray(min(COPY_BUFFER, max(source.size - begin, 0)))
             out = create(self.name)
-            begin = 0
             try:
                 if self.header is not None:
                     out.write(self.header.data)
-                    begin = self.header.size
                 for start in range(begin, source.size, COPY_BUFFER):
                     part = memoryview(buffer)[: min(COPY_BUFFER, source.size - start)]
                     source.read_into(start, part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,20 @@ def test_a_renamed_state_is_read_and_written_once(measured: MeasuredStore) -> No
     assert measured.kinds() == total(LOOKS, ENDS, {"GET": 2 * FILES, "PUT": FILES})
     sent = sum(one.taken for one in measured.requests if "-copy-" in one.key)
     assert state(measured) - 10 * FILES < sent < state(measured) + 10 * FILES
+
+
+def test_copies_take_the_memory_of_their_files(measured: MeasuredStore) -> None:
+    """All of them are under way together, each with a buffer of its own."""
+    measured.latency = 0.2
+    tracemalloc.start()
+    try:
+        assert run(measured, "rename", "s3://bucket/wide", "s3://bucket/out/new", f"{UID}.total=sum") == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    sent = [one for one in measured.requests if "-copy-" in one.key]
+    assert chain(sent) <= 2
+    assert peak < 5 * state(measured) + (16 << 20)
 
 
 def test_removed_keys_cost_each_file_once(measured: MeasuredStore) -> None:
