@@ -6,6 +6,7 @@ options, because paths come from many sources, and an endpoint receives signed r
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -115,19 +116,10 @@ class StorageOptions:
             values[known[name].name] = _checked(f"{name!r} in option '{OPTION}'", known[name], value)
         return cls(**values)
 
-    def with_environment(self, store: str) -> Self:
-        """Return these options for a store, with missing ones from the environment."""
-        values: dict[str, Any] = {}
-        for option in fields(self):
-            here = option.metadata["stores"]
-            prefix = {"s3": "AWS_", "abfs": "AZURE_", "gs": ("STORAGE_", "CLOUD_", "GOOGLE_")}[store]
-            for variable in option.metadata["variables"] if store in here else ():
-                text = os.environ.get(variable)
-                if text and variable.startswith(prefix):
-                    values.setdefault(option.name, _checked(f"the variable {variable}", option, text))
-        if store == "gs" and "endpoint" in values:
-            values.setdefault("anonymous", True)
-        return replace(self, **{name: value for name, value in values.items() if name not in self.given()})
+    def with_environment(self, store: str) -> StorageOptions:
+        """Return these options for a store, with missing ones from the environment: each request asks for them."""
+        set_now = tuple((name, text) for name in _variables(store) if (text := os.environ.get(name)))
+        return _with_variables(self, store, set_now)
 
     def given(self) -> dict[str, Any]:
         """Return the options that are set, by name."""
@@ -139,6 +131,27 @@ class StorageOptions:
 
 
 NO_OPTIONS = StorageOptions()
+
+
+@functools.lru_cache
+def _variables(store: str) -> tuple[str, ...]:
+    """Return the variables that a store has options from."""
+    prefix = {"s3": "AWS_", "abfs": "AZURE_", "gs": ("STORAGE_", "CLOUD_", "GOOGLE_")}[store]
+    options = [option for option in fields(StorageOptions) if store in option.metadata["stores"]]
+    return tuple(name for option in options for name in option.metadata["variables"] if name.startswith(prefix))
+
+
+@functools.lru_cache(maxsize=64)
+def _with_variables(options: StorageOptions, store: str, variables: tuple[tuple[str, str], ...]) -> StorageOptions:
+    """Return options for a store, with missing ones from variables of the environment."""
+    texts, values = dict(variables), dict[str, Any]()
+    for option in fields(options):
+        for name in option.metadata["variables"]:
+            if name in texts:
+                values.setdefault(option.name, _checked(f"the variable {name}", option, texts[name]))
+    if store == "gs" and "endpoint" in values:
+        values.setdefault("anonymous", True)
+    return replace(options, **{name: value for name, value in values.items() if name not in options.given()})
 
 
 class StoragePath(str):

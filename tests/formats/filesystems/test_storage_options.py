@@ -84,6 +84,21 @@ def test_what_options_do_not_say_the_environment_does(
     assert StorageOptions(endpoint="http://own").with_environment(store).endpoint == "http://own"
 
 
+def test_the_environment_is_followed_at_each_request_and_read_once_as_long_as_it_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many threads ask for the store of each request: what is in the variables is not taken apart each time."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://a")
+    before = NO_OPTIONS.with_environment("s3")
+    assert NO_OPTIONS.with_environment("s3") is before
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://b")
+    assert (before.endpoint, NO_OPTIONS.with_environment("s3").endpoint) == ("http://a", "http://b")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not one")
+    for _ in range(2):
+        with pytest.raises(OptionError, match="the variable AWS_ENDPOINT_URL"):
+            NO_OPTIONS.with_environment("s3")
+
+
 # -- credentials --------------------------------------------------------------------------------------------
 
 
