@@ -396,7 +396,8 @@ class FileLocation:
         """Return how a file of a store is opened ahead; None for a local one."""
         if not self.filesystem.is_remote:
             return None
-        size = self.size if 0 <= self.size <= opening.whole else opening.count or EXPECTED
+        expected = opening.count or EXPECTED
+        size = self.size if 0 <= self.size <= max(opening.whole, expected) else expected
         return Announcement(self._key(opening), size, lambda: self._opened(opening))
 
     def _truncated(self, file: InputFile) -> NoReturn:
@@ -410,7 +411,7 @@ class FileLocation:
         )
 
 
-#: Bytes that the request brings which opens a file of unknown size, as far as they are counted.
+#: Bytes that the request brings which opens a large file, or one of unknown size, as far as they are counted.
 EXPECTED = 2 << 20
 
 StateLocation = InlineLocation | FileLocation

@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
+from pyspark_savepoint.formats.filesystems.filesystem import RemoteFileSystem
+from pyspark_savepoint.formats.io.byte_source import EXPECTED, FileLocation
 from pyspark_savepoint.formats.io.local_files import LocalInputFile
 from pyspark_savepoint.formats.io.run_ahead import (
     AHEAD,
@@ -20,7 +24,25 @@ from pyspark_savepoint.formats.io.run_ahead import (
     announced,
     announced_file,
 )
-from pyspark_savepoint.formats.io.snapshot_files import InputFile
+from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE, InputFile, Opening
+from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
+
+
+@pytest.mark.parametrize(
+    ("size", "opening", "counted"),
+    [
+        (600, BEGINNING, 600),
+        (UNKNOWN_SIZE, BEGINNING, EXPECTED),
+        (40 << 20, BEGINNING, EXPECTED),
+        (5 << 20, WHOLE, 5 << 20),
+        (40 << 20, Opening(count=700), 700),
+    ],
+)
+def test_a_file_counts_as_many_bytes_as_its_request_may_bring(size: int, opening: Opening, counted: int) -> None:
+    """Small files of a database would else take the place of its table files."""
+    announcement = FileLocation(RemoteFileSystem("s3", "bucket"), "/file", size=size).announcement(opening)
+    assert announcement is not None
+    assert announcement.size == counted
 
 
 def test_a_reader_that_ends_does_not_hold_up_another_one(tmp_path: Path) -> None:
