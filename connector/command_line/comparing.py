@@ -13,6 +13,7 @@ from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.command_line.parsing import UsageError
 from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.reading import version_option
+from pyspark_savepoint.formats.io.run_ahead import ahead
 from pyspark_savepoint.statebackends.rows.json_values import kinds_of, row_to_json
 from pyspark_savepoint.text.texts import numbered, replacing
 
@@ -25,7 +26,10 @@ def diff(arguments: Diff, output: Output) -> int:
         raise UsageError("--limit must be 0 or more", found=arguments.limit)
     options = read_options(arguments)
     newer = {**options, **({} if arguments.new_as_of is None else version_option(arguments.new_as_of))}
-    old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **newer)
+    both = (arguments.path, options), (arguments.new, newer)
+    # What one folder has is read once.
+    together = "://" in arguments.new and arguments.new != arguments.path
+    old, new = ahead(lambda one: open_savepoint(one[0], **one[1]), both, remote=together)
     if arguments.uid is not None:
         table = old.diff(new, arguments.uid, table=arguments.table, state=arguments.state)
         kinds = kinds_of(table.schema, parsed=output.as_json)

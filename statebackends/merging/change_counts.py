@@ -9,7 +9,7 @@ The driver reads only ``_metadata``: files are opened by the tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
-from pyspark_savepoint.formats.io.run_ahead import small_together
+from pyspark_savepoint.formats.io.run_ahead import read_to_the_end, small_together
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
@@ -39,6 +39,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     OpenInput,
     SharedInput,
     StateNumbers,
+    divided,
     open_inputs,
     starts_of,
 )
@@ -114,6 +115,7 @@ class ComparedSide:
 
 Sides = tuple[ComparedSide, ComparedSide]
 Inputs = Sequence[KeyedInput | None]
+Opened = Sequence[OpenInput | None]
 
 
 @dataclass(frozen=True)
@@ -135,11 +137,22 @@ class KeyedChanges:
         """Yield one row per state."""
         numbers, sums = StateNumbers(), _Sums()
         inputs, shared, others = self._inputs(sides)
-        with opened_ahead(read for keyed_input in shared for read in keyed_input.reads()):
-            for keyed_input in shared:
-                self._count_shared(keyed_input, inputs, numbers, sums)
-        for pair in self._merged(others, numbers, self.share):
-            sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+        with (
+            read_to_the_end(),
+            opened_ahead(read for keyed_input in shared for read in keyed_input.reads()),
+            self._open(others, numbers, self.share) as opened,
+        ):
+            apart = list[range]()
+            for key_groups, database in divided(self.share, shared):
+                if database is None:
+                    apart.append(key_groups)
+                else:
+                    self._count_shared(database, key_groups, inputs, numbers, sums)
+            # Timers in raw keyed state are in no database.
+            has_raw = any(side is not None and side.raw for side in others)
+            for key_groups in [self.share] if has_raw else apart:
+                for pair in self._merged(opened, key_groups):
+                    sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
         for number, counts in sums.counts.items():
             table, state = numbers.names[number]
             yield {"table": table, "state": state, **counts}
@@ -160,17 +173,25 @@ class KeyedChanges:
         ]
         return inputs, shared, others
 
-    def _merged(self, inputs: Inputs, numbers: StateNumbers, share: range) -> Iterator[Pair]:
-        """Yield all entries of some key groups of both sides."""
+    @contextmanager
+    def _open(self, inputs: Inputs, numbers: StateNumbers, share: range) -> Iterator[Opened]:
+        """Return a block within which both sides are open in some key groups."""
         opened = [None if side is None else OpenInput(side, numbers) for side in inputs]
         with open_inputs(self.division.parts(opened, share)):
-            before, after = (nothing if side is None else side.chunks for side in opened)
-            sizes = total([self.division.sizes(i, side.sizes()) for i, side in enumerate(inputs) if side])
-            memory = next(side.request.memory for side in inputs if side is not None)
-            starts = starts_of(inputs)
-            yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False, starts=starts)
+            yield opened
 
-    def _count_shared(self, shared: SharedInput, inputs: Inputs, numbers: StateNumbers, sums: _Sums) -> None:
+    def _merged(self, opened: Opened, share: range) -> Iterator[Pair]:
+        """Yield all entries of some key groups of both sides."""
+        inputs = [None if side is None else side.described for side in opened]
+        before, after = (nothing if side is None else side.chunks for side in opened)
+        sizes = total([self.division.sizes(i, side.sizes()) for i, side in enumerate(inputs) if side])
+        memory = next(side.request.memory for side in inputs if side is not None)
+        starts = starts_of(inputs)
+        yield from paired_chunks((before, after), self.division, share, sizes, memory, serial=False, starts=starts)
+
+    def _count_shared(
+        self, shared: SharedInput, key_groups: range, inputs: Inputs, numbers: StateNumbers, sums: _Sums
+    ) -> None:
         """Count what differs in databases with common files, and the entries of the newer one, whose files are read.
 
         The entries of the older one are those of the newer one without what was added, and with what was removed.
@@ -180,8 +201,6 @@ class KeyedChanges:
             replace(keyed_input, sources=(one,), raw=())
             for keyed_input, one in zip(keyed_inputs, (shared.before, shared.after), strict=True)
         ]
-        owned = shared.after.key_group_range
-        key_groups = range(max(self.share.start, owned.start), min(self.share.stop, owned.end + 1))
         counted, merged = list[range](), list[range]()
 
         def of_all(window: range) -> Iterator[Pair]:
@@ -198,8 +217,9 @@ class KeyedChanges:
                     mine.entries[number] = mine.entries.get(number, 0) + count
         sums.add(mine.of_both())
         for window in merged:
-            for pair in self._merged(alone, numbers, window):
-                sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+            with self._open(alone, numbers, window) as opened:
+                for pair in self._merged(opened, window):
+                    sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
 
 
 @dataclass(frozen=True)

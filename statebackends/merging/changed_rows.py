@@ -32,6 +32,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import (
     SharedInput,
     StateNumbers,
     described,
+    divided,
     open_inputs,
     starts_of,
 )
@@ -161,17 +162,12 @@ class ChangedRowsPartition:
 
     def _pairs(self, numbers: StateNumbers, merged: Merged) -> Iterator[Pair]:
         """Yield the entries of all keys, or only of those that can differ where files are common to both."""
-        at = self.share.start
         requests = [keyed_input.request for keyed_input in self.inputs if keyed_input is not None]
-        for keyed_input in self.shared:
-            owned = keyed_input.after.key_group_range
-            key_groups = range(max(at, owned.start), min(self.share.stop, owned.end + 1))
-            if at < key_groups.start:
-                yield from merged(range(at, key_groups.start))
-            yield from keyed_input.pairs(key_groups, numbers, requests, merged)
-            at = key_groups.stop
-        if at < self.share.stop:
-            yield from merged(range(at, self.share.stop))
+        for key_groups, database in divided(self.share, self.shared):
+            if database is None:
+                yield from merged(key_groups)
+            else:
+                yield from database.pairs(key_groups, numbers, requests, merged)
 
 
 def changed_rows(compared: Compared, decoder: EntryDiff, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -296,6 +296,20 @@ class SharedInput:
                     yield one, other
 
 
+def divided(share: range, shared: Iterable[SharedInput]) -> Iterator[tuple[range, SharedInput | None]]:
+    """Yield some key groups in parts, in their order: those of each database, and those of none with None."""
+    at = share.start
+    for keyed_input in shared:
+        owned = keyed_input.after.key_group_range
+        key_groups = range(max(at, owned.start), min(share.stop, owned.end + 1))
+        if at < key_groups.start:
+            yield range(at, key_groups.start), None
+        yield key_groups, keyed_input
+        at = key_groups.stop
+    if at < share.stop:
+        yield range(at, share.stop), None
+
+
 def described(shared: Sequence[SharedInput]) -> str:
     """Return for the user how many bytes are read to compare databases that have files in common."""
     if not shared:

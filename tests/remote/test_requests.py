@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -22,6 +23,7 @@ from pyspark_savepoint.formats.io.one_verb import failing, look_again, one_verb
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.benchmarks.data import write_savepoint
+from tests.benchmarks.rocksdb_data import IncrementalJob
 from tests.remote.conftest import SHOP
 from tests.remote.measured_store import MeasuredStore, chain, measured_store
 from tests.statebackends.evolution.verdicts import changes
@@ -349,6 +351,25 @@ def test_files_of_all_operators_are_compared_by_one_read_of_each(measured: Measu
     assert run(measured, "diff", "s3://bucket/many", "s3://bucket/other") == 0
     assert measured.kinds() == {"GET": 2 * (1 + 20)}
     assert chain(measured.requests) <= 8
+
+
+def test_all_files_of_two_checkpoints_are_compared_by_one_read(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Databases that have files in common, and those that were compacted: nothing waits for the ones before."""
+    job = IncrementalJob(tmp_path / "job", "long", 40_000, parallelism=8)
+    numbers = np.arange(40_000)
+    job.put(numbers, numbers)
+    job.checkpoint(1)
+    job.put(numbers[::16], -numbers[::16])
+    compacted = iter([True, False] * 8)
+    job.each(lambda family: family.compact_range(None, None) if next(compacted) else family.flush())
+    job.checkpoint(2)
+    job.close()
+    measured.upload(tmp_path / "job", "job")
+    measured.latency = 0.2
+    assert run(measured, "diff", "s3://bucket/job/chk-1", "s3://bucket/job/chk-2") == 1
+    tables = sum(name.endswith(".sst") for name in measured.objects)
+    assert measured.kinds() == {"GET": 2 + 2 * 8 * 3 + tables}
+    assert chain(measured.requests) <= 5
 
 
 def test_operator_state_of_all_operators_is_compared_together(measured: MeasuredStore, tmp_path: Path) -> None:
