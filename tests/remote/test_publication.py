@@ -152,13 +152,13 @@ def test_keys_of_a_profile_are_found(profiles: Path, proxy: FaultyProxy, monkeyp
     assert read(of(proxy, "profile")) == read_rows(1)
     for name in "bc":
         monkeypatch.setenv("AWS_PROFILE", name)
-        found = s3_credentials()
+        found = s3_credentials(lambda: "eu-west-1")
         assert isinstance(found, ProfileKeys)
         assert found()["access_key_id"] == name
     assert found()["token"] == "z"
     monkeypatch.setenv("AWS_PROFILE", "none")
     with pytest.raises(AccessDeniedError, match="no credentials"):
-        s3_credentials()
+        s3_credentials(lambda: "eu-west-1")
 
 
 def test_whom_only_pyarrow_can_be_publishes_without_a_condition(proxy: FaultyProxy, store: int) -> None:
