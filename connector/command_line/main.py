@@ -35,7 +35,10 @@ COMPLETING = "_ARGCOMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0 done, 1 findings, 2 errors, 3 unknown."""
+    """Run a command and return its exit code: 0 done, 1 findings, 2 errors, 3 unknown.
+
+    Without ``arguments`` they are those of this process, which then does nothing else.
+    """
     from pyspark_savepoint.command_line.output import Form, Output
     from pyspark_savepoint.formats.errors import SavepointError
     from pyspark_savepoint.formats.redaction import shown
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     form = Form.JSON if "--json" in words else Form.CSV if safe or "--csv" in words else Form.TEXT
     output = Output(sys.stdout, sys.stderr, form, None if "--wide" in words else _width(), command, safe=safe)
     try:
-        code = _run(words, output)
+        code = _run(words, output, alone=arguments is None)
         sys.stdout.flush()
     except SavepointError as error:
         if debug:
@@ -157,7 +160,7 @@ def _width() -> int | None:
     return get_terminal_size().columns
 
 
-def _run(words: list[str], output: Output) -> int:
+def _run(words: list[str], output: Output, *, alone: bool) -> int:
     import warnings
 
     from pyspark_savepoint.command_line.parsing import UsageError, parse, parser
@@ -194,6 +197,8 @@ def _run(words: list[str], output: Output) -> int:
         warnings.simplefilter("ignore", ResourceWarning)  # of files that a Ctrl-C leaves to Python
         warnings.showwarning = _remarking(output)
         run = command(arguments)
+        if alone and not getattr(arguments, "sql", None):
+            _leave_pandas_out()
         _look_ahead(arguments)
         if getattr(arguments, "as_of", None) is not None:
             from pyspark_savepoint.command_line.reading import at_version
@@ -205,6 +210,28 @@ def _run(words: list[str], output: Output) -> int:
         except SnapshotNotFoundError:
             _expect_the_path_first(arguments)
             raise
+
+
+class _WithoutPandas:
+    """A finder of modules, for which pandas is not installed."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Refuse pandas, and leave all others to the next finder."""
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=name)
+
+
+def _leave_pandas_out() -> None:
+    """Let pyarrow find no pandas in this process. It imports it to recognise its objects, and commands have none."""
+    if "pyarrow" in sys.modules and "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        finder: Any = _WithoutPandas()
+        sys.meta_path.insert(0, finder)
+        try:
+            pa.array([1]).to_numpy()  # each looks for pandas once in a process
+        finally:
+            sys.meta_path.remove(finder)
 
 
 def _look_ahead(arguments: Namespace) -> None:
