@@ -5,6 +5,9 @@ decodes field 0 of all rows, which moves every cursor to field 1, and so on: not
 reverses this: compute the sizes of all rows, allocate one buffer, then fill in the columns one after the other.
 
 Columns that are to be written are checked here for values that the bytes of a type cannot represent.
+
+Arrays are made of buffers, and buffers are read, because ``pa.array``, ``pa.scalar`` and ``Array.to_numpy`` import
+pandas: 0.3 s of the processor and 50 MB of memory in each process.
 """
 
 from __future__ import annotations
@@ -289,18 +292,28 @@ def placed(array: pa.Array, rows: Longs, count: int) -> pa.Array:
 
 def valid_rows(array: pa.Array) -> Flags:
     """Return True for each row that is not null."""
-    if not array.null_count:
-        return np.ones(len(array), np.bool_)
-    bits = pc.is_valid(array)
-    # Array.to_numpy would import pandas.
-    flags = np.unpackbits(np.frombuffer(bits.buffers()[1], np.uint8), bitorder="little")
-    return flags[bits.offset : bits.offset + len(bits)].view(np.bool_)
+    return true_rows(pc.is_valid(array)) if array.null_count else np.ones(len(array), np.bool_)
+
+
+def true_rows(array: pa.BooleanArray) -> Flags:
+    """Return True for each row that is true. A null is not."""
+    first = array.offset
+    data = np.frombuffer(array.buffers()[1] or b"", np.uint8)[first // 8 : (first + len(array) + 7) // 8]
+    flags = np.unpackbits(data, bitorder="little")[first % 8 : first % 8 + len(array)].view(np.bool_)
+    return flags & valid_rows(array) if array.null_count else flags
 
 
 def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
     """Return the values of a fixed-width array as numpy (no copy); the values of null rows are undefined."""
-    data = np.frombuffer(array.buffers()[1] or b"", dtype)
-    return data[array.offset : array.offset + len(array)]
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * np.dtype(dtype).itemsize)
+
+
+def filled_values(array: pa.Array, dtype: Any, null: int) -> npt.NDArray[Any]:
+    """Return the values of a fixed-width array as numpy, with a number in place of each null."""
+    values = fixed_values(array, dtype)
+    return np.where(valid_rows(array), values, np.asarray(null, dtype)) if array.null_count else values
 
 
 def binary_parts(array: pa.Array) -> tuple[Longs, Bytes]:

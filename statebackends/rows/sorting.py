@@ -54,13 +54,13 @@ class SortedSpans:
 
     def take(self, low: int, high: int) -> pa.BinaryArray:
         """Return the spans at positions [low, high) of the order."""
-        from pyspark_savepoint.formats.kernels import sort as word_kernels
+        from pyspark_savepoint.formats.kernels import sort
 
         words, rows = self._words[low:high], self.rows[low:high]
         offsets = np.empty(high - low + 1, np.int64)
-        word_kernels.sorted_offsets(self.start, self.end, words, rows, self._skip, self._zero, offsets)
+        sort.sorted_offsets(self.start, self.end, words, rows, self._skip, self._zero, offsets)
         out = np.empty(int(offsets[-1]), np.uint8)
-        word_kernels.sorted_spans(self.data, self.start, self.end, words, rows, self._skip, self._zero, offsets, out)
+        sort.sorted_spans(self.data, self.start, self.end, words, rows, self._skip, self._zero, offsets, out)
         return binary_array(pa.binary(), offsets, out)
 
 
@@ -84,14 +84,13 @@ def order_within(bounds: Longs, data: Bytes, start: Longs, end: Longs) -> Ints:
 
 def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -> SortedSpans:
     from pyspark_savepoint.formats.kernels import sort
-    from pyspark_savepoint.formats.kernels import sort as word_kernels
 
     data = read_only(data)
     words, rows = np.empty(len(start), np.uint64), np.empty(len(start), np.int32)
-    zero = word_kernels.common_zero(data, start, end)
+    zero = sort.common_zero(data, start, end)
     end = end - zero if zero else end
-    skip = int(word_kernels.common_prefix(data, start, end))
-    word_kernels.scatter_words(group, bounds[:-1].copy(), data, start, end, skip, words, rows)
+    skip = int(sort.common_prefix(data, start, end))
+    sort.scatter_words(group, bounds[:-1].copy(), data, start, end, skip, words, rows)
     largest = int(np.diff(bounds).max(initial=0))
     words2, rows2 = np.empty(largest, np.uint64), np.empty(largest, np.int32)
     counts = np.empty(sort.BUCKETS + 1, np.int64)
@@ -222,7 +221,7 @@ class Sorting:
         """Return rows [low, high) in sort order."""
         rows = self.empty
         if rows.num_columns:
-            rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
+            rows = self.rows.take(fixed_array(pa.int32(), self.keys.rows[low:high])).to_batches()[0]
         return SortedBatch(self.keys.groups(low, high), self.keys.take(low, high), rows)
 
 

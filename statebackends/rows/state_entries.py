@@ -8,7 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import (
+    Bytes,
+    Cursors,
+    Flags,
+    Longs,
+    bool_array,
+    filled_values,
+    struct_array,
+    valid_rows,
+)
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -61,7 +70,7 @@ def state_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
         return _map_entries(state, column, access, keys)
     valid = valid_rows(column)
     everywhere = bool(valid.all())
-    values = column if everywhere else column.filter(pa.array(valid))
+    values = column if everywhere else column.filter(bool_array(valid))
     if access is not None:
         values = with_access(values, pick(access, valid))
     buffer, start, end = encode_column(state.units[0], values)
@@ -93,10 +102,10 @@ def with_access(values: pa.Array, access: pa.Array) -> pa.Array:
 
 
 def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
-    nonempty = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64) > 0
+    nonempty = filled_values(pc.list_value_length(column), np.int32, 0) > 0
     counts, items = list_parts(_present(column, nonempty))
     if access is not None:
-        lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, nonempty)), 0), np.int64)
+        lengths = filled_values(pc.list_value_length(_present(access, nonempty)), np.int32, 0)
         _refuse_unequal(np.flatnonzero(nonempty), counts, lengths)
         items = with_access(items, list_parts(_present(access, nonempty))[1])
     # Every element has room for a comma after it; the one after a list's last element is outside the list's span.
@@ -110,7 +119,7 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
 
 def _present(column: pa.Array, present: Flags) -> pa.Array:
     """Return the lists or maps of some rows; the filter also drops child values hidden under null rows."""
-    return column if present.all() else column.filter(pa.array(present))
+    return column if present.all() else column.filter(bool_array(present))
 
 
 def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:

@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Ints, Longs
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Ints, Longs, true_rows
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, UndecodableStateError
 from pyspark_savepoint.formats.json_text import parse_json
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
@@ -136,8 +135,7 @@ class KeyLookup:
     def matches(self, buffer: Bytes, start: Longs, end: Longs) -> Flags:
         """Return which of some keys, given as spans, are to be looked up."""
         keys = binary_column(buffer, start, end)
-        matches: Any = pc.is_in(keys, value_set=self.encoded)
-        return np.asarray(matches.to_numpy(zero_copy_only=False), np.bool_)
+        return true_rows(pc.is_in(keys, value_set=self.encoded))
 
 
 def keys_of(text: str, kind: pa.DataType) -> pa.Array:

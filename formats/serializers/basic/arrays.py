@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_values,
     list_array,
     refuse_nulls,
+    true_rows,
     valid_rows,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import (
@@ -174,7 +175,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         if self.kind is CHAR:
             return code_units(items)
         if self.kind is BOOLEAN:
-            return np.asarray(items.to_numpy(zero_copy_only=False), np.int8)
+            return true_rows(items).view(np.int8)
         values = fixed_values(items, self.kind.dtype)
         if self.kind is FLOAT:
             return float_bits(values)

@@ -187,10 +187,13 @@ class Numbers:
             parts.append(fixed_array(kind, self.words[rows]).cast(pa.string()))
             order.append(rows)
         rest = np.flatnonzero(~plain)
-        one_by_one = [
-            to_text(self.unscaled(row), self.scale(row)) if self.kinds[row] else None for row in rest.tolist()
-        ]
-        return _in_order([*parts, pa.array(one_by_one, pa.string())], [*order, rest])
+        if len(rest) or not parts:
+            one_by_one = [
+                to_text(self.unscaled(row), self.scale(row)) if self.kinds[row] else None for row in rest.tolist()
+            ]
+            parts.append(pa.array(one_by_one, pa.string()))
+            order.append(rest)
+        return _in_order(parts, order)
 
     def decimals(self, kind: pa.Decimal128Type) -> pa.Array:
         """Return all numbers as decimals of one type; the first that does not fit exactly is an error."""
@@ -233,7 +236,7 @@ def _in_order(parts: list[pa.Array], rows: list[Longs]) -> pa.Array:
     places = np.concatenate(rows)
     inverse = np.empty(len(places), np.int64)
     inverse[places] = np.arange(len(places))
-    return pa.concat_arrays(parts).take(pa.array(inverse))
+    return pa.concat_arrays(parts).take(fixed_array(pa.int64(), inverse))
 
 
 def words_of(column: pa.Array) -> Words:

@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_array,
     fixed_values,
     refuse_nulls,
+    true_rows,
     valid_rows,
 )
 from pyspark_savepoint.formats.encodings import UTF
@@ -193,7 +194,7 @@ class NumberSerializer(SimpleSerializer):
 
     def _values(self, column: pa.Array) -> npt.NDArray[Any]:
         if self.kind is BOOLEAN:
-            return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.uint8)
+            return true_rows(column).view(np.uint8)
         return fixed_values(column, self.kind.dtype)
 
     def sizes(self, column: pa.Array) -> Longs:

@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.columns import (
     Flags,
     Ints,
     Longs,
+    fixed_values,
     list_array,
     map_array,
     map_type,
@@ -155,7 +156,7 @@ def map_parts(column: pa.Array) -> tuple[Longs, pa.Array, pa.Array]:
 def _offsets(column: pa.Array) -> Longs:
     if not len(column):
         return np.zeros(1, np.int64)
-    return np.asarray(column.offsets.to_numpy(), np.int64)
+    return fixed_values(column.offsets, np.int32).astype(np.int64)
 
 
 def sum_per_row(values: Any, counts: Longs) -> Any:

@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.columns import (
     Flags,
     Ints,
     Longs,
+    filled_values,
     refuse_nulls,
     scatter,
     struct_array,
@@ -343,7 +344,7 @@ def row_kinds(row: RowSerializer, column: pa.Array) -> npt.NDArray[np.uint8]:
     if column.type.num_fields == len(row.nested):
         return np.zeros(len(column), np.uint8)
     names = column.field(len(row.nested))
-    kinds = pc.index_in(names, pa.array(ROW_KINDS, pa.string())).fill_null(-1).to_numpy(zero_copy_only=False)
+    kinds = filled_values(pc.index_in(names, pa.array(ROW_KINDS, pa.string())), np.int32, -1)
     most = len(ROW_KINDS) if row.supports_row_kind else 1
     wrong = np.flatnonzero(((kinds < 0) | (kinds >= most)) & valid_rows(column))
     if len(wrong):

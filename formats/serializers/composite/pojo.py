@@ -27,7 +27,15 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import arrow_compute as pc
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Longs,
+    filled_values,
+    struct_array,
+    valid_rows,
+)
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.encodings import UTF
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
@@ -279,7 +287,7 @@ class PojoSerializer(DeclaredSerializer):
             return np.where(valid, OWN, ABSENT)
         names = [branch.class_name for branch in self.plan.branches]
         indices = pc.index_in(column.field(len(self.plan.columns) - 1), pa.array(names, pa.string()))
-        branches = indices.fill_null(ABSENT).to_numpy().astype(np.int64)
+        branches = filled_values(indices, np.int32, ABSENT).astype(np.int64)
         unknown = np.flatnonzero(valid & (branches == ABSENT))
         if len(unknown):
             value = column[int(unknown[0])].as_py()[self.plan.columns[-1].name]

@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.columns import (
     Cursors,
     Flags,
     Longs,
+    fixed_values,
     list_array,
     map_array,
     struct_array,
@@ -350,7 +351,7 @@ def _entries(column: pa.Array) -> tuple[Longs, int, Flags]:
     """Return lengths, the first entry, and a mask of the entries from there on in rows that are not null."""
     if not len(column):
         return np.zeros(0, np.int64), 0, np.zeros(0, np.bool_)
-    offsets = np.asarray(column.offsets.to_numpy(), np.int64)
+    offsets = fixed_values(column.offsets, np.int32).astype(np.int64)
     counts, valid = np.diff(offsets), valid_rows(column)
     return np.where(valid, counts, 0), int(offsets[0]), np.repeat(valid, counts)
 

@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     binary_array,
     binary_parts,
+    filled_values,
     refuse_nulls,
     refuse_where,
     scatter,
@@ -306,9 +307,9 @@ class RowDataSerializer(SizedSerializer):
             parts[index] = field_bytes(serializer, parts[index])
         if len(parts) == len(self.fields):
             return parts, np.zeros(len(column), np.int32)
-        kinds = pc.index_in(parts[-1], pa.array(ROW_KINDS)).fill_null(-1).to_numpy()
+        kinds = filled_values(pc.index_in(parts[-1], pa.array(ROW_KINDS)), np.int32, -1)
         refuse_where(kinds < 0, parts[-1], "a row kind: " + ", ".join(ROW_KINDS), f"set {ROW_KIND} to one of them")
-        return parts[:-1], kinds.astype(np.int32)
+        return parts[:-1], kinds
 
     def sizes(self, column: pa.Array) -> Longs:
         parts, _ = self._parts(column)

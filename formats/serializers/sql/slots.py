@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_values,
     refuse_where,
     struct_array,
+    true_rows,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8, refuse_size
@@ -194,7 +195,7 @@ class BooleanCodec(InSlot):
         return bool_array(slots.numbers(1) != 0, slots.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
-        target.put(np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.int64), 1)
+        target.put(true_rows(column).astype(np.int64), 1)
 
 
 class NullCodec(Wide, InSlot):
