@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.one_verb import one_verb
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
-from pyspark_savepoint.statebackends.evolution.plans import text_of_path
+from pyspark_savepoint.statebackends.evolution.plans import text_of_path, why_not_read
 
 TEXT = pa.string()
 SCHEMA = pa.schema(
@@ -101,6 +101,6 @@ def text_of(explain: str | PathLike[str] | None) -> str | None:
         raise OptionError(
             "what EXPLAIN JSON_EXECUTION_PLAN printed cannot be read",
             path=str(explain),
-            found=f"{type(error).__name__}: {error}"[:300],
+            found=why_not_read(error)[:300],
             expected="its text, or the path of a file with it",
         ) from None

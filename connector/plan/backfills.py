@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.joined_states import FoundTableRows, KeyedTable, gathered
@@ -210,7 +210,7 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
         if rows is None:
             raise OptionError(
                 f"backfill {name!r} must be given as {engine.rows_are}",
-                found=type(given).__name__,
+                found=type_name(given),
                 remedy=engine.make_rows,
             )
         expect_each_name_once(rows.schema)

@@ -182,7 +182,7 @@ def _release(document: Json, argument: str) -> str:
         raise OptionError(
             f"argument '{argument}' was compiled by a release of Flink that is not known",
             expected=error.facts["expected"],
-            found=f"'flinkVersion': {release!r}"[:100],
+            found=f"Flink {release!r}"[:100],
             remedy="give the plan as COMPILE PLAN wrote it, by one of these releases",
         ) from None
     return str(release)
@@ -204,7 +204,7 @@ def _document(plan: PlanLike, argument: str) -> Json:
         except (OSError, ValueError) as error:
             raise OptionError(
                 f"argument '{argument}' cannot be read",
-                found=f"{_why(error)}: {plan}"[:300],
+                found=f"{why_not_read(error)}: {plan}"[:300],
                 expected="the path of a file that COMPILE PLAN wrote, or its text",
             ) from None
     parsed = parse_json(text)
@@ -213,7 +213,7 @@ def _document(plan: PlanLike, argument: str) -> Json:
     return parsed
 
 
-def _why(error: Exception) -> str:
+def why_not_read(error: Exception) -> str:
     """Return why a file is not read; it is none of a snapshot, of which errors of its reading speak."""
     return "there is no such file" if isinstance(error, FileNotFoundError) else str(getattr(error, "message", error))
 

@@ -86,6 +86,7 @@ def test_the_plan_of_a_release_that_is_not_known(which: str, release: object) ->
     with pytest.raises(OptionError, match=message) as raised:
         pyspark_savepoint.open(folder / "before").evolve(plans[OLD], plans[NEW], fill="initial")
     assert "from 1.16 to 1.20, or from 2.0 to 2.3" in raised.value.facts["expected"]
+    assert raised.value.facts["found"] == f"Flink {release!r}"
 
 
 @pytest.mark.parametrize("plan", [5, None, [1], b'{"nodes": []}'])
@@ -127,3 +128,10 @@ def test_a_name_of_backfill_is_no_list_of_letters() -> None:
     savepoint = pyspark_savepoint.open(folder / "before")
     with pytest.raises(OptionError, match=r"argument 'backfill' is a text(.|\n)*\['total'\]"):
         savepoint.check_evolution(folder / OLD, folder / NEW, backfill="total")
+
+
+def test_a_text_of_explain_that_is_not_there() -> None:
+    folder = folder_of("2.3.0", "sum-added")
+    with pytest.raises(OptionError, match="what EXPLAIN JSON_EXECUTION_PLAN printed cannot be read") as raised:
+        pyspark_savepoint.open(folder / "before").evolve(folder / OLD, folder / NEW, old_explain="/none")
+    assert raised.value.facts["found"] == "there is no such file"
