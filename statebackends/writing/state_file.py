@@ -14,8 +14,9 @@ than memory is sorted through local disk.
 from __future__ import annotations
 
 import heapq
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -204,6 +205,10 @@ def expect_written(
         )
 
 
+#: Files are made so many at a time whose key groups are computed from the keys: that takes many times their bytes.
+_REGROUPING = threading.BoundedSemaphore(4)
+
+
 def merge_bases(
     plan: WritePlan,
     writer: CanonicalKeyedStreamWriter,
@@ -216,7 +221,8 @@ def merge_bases(
     sizes = total([base.sizes for base in bases])
     own = range(key_groups.start, key_groups.end + 1)
     inputs = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
-    with open_inputs(inputs) as opened:
+    turn = _REGROUPING if any(base.rehashed for base in bases) else nullcontext()
+    with turn, open_inputs(inputs) as opened:
         pairs = list(zip(bases, opened, strict=True))
         merge = _Merge(plan, writer, pairs, KeyGroupCursor(rows), KeyGroupCursor(deleted))
         for some in together(own, sizes, plan.request.sort_memory // EXPANDED):

@@ -145,6 +145,21 @@ def test_operators_are_rewritten_side_by_side(measured: MeasuredStore, tmp_path:
     assert sorted(data for name, data in measured.objects.items() if re.search("out/new/.*-op", name)) == here
 
 
+def test_operators_whose_keys_move_are_merged_a_few_at_a_time(measured: MeasuredStore, tmp_path: Path) -> None:
+    """All of their files are read and sent together: what a merge takes besides is that of a few of them."""
+    many_operators(tmp_path / "many", 20, 60_000)
+    measured.upload(tmp_path / "many", "many")
+    size = sum(len(data) for name, data in measured.objects.items() if name.startswith("many/"))
+    measured.latency = 0.2
+    tracemalloc.start()
+    try:
+        assert run(measured, "set-max-parallelism", "s3://bucket/many", "s3://bucket/out/new", "64") == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.1 * size
+
+
 def test_an_erasure_waits_for_no_operator(measured: MeasuredStore, tmp_path: Path) -> None:
     """Of the files of twenty operators seven reads: header, look, search, edit; look and search anew, difference."""
     many_operators(tmp_path / "many", 20, 60_000)
