@@ -20,7 +20,9 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import (
 #: Times are the numbers that Flink stores, so that none is lost.
 RAW = DecodeOptions(timestamps="raw")
 WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-NANOS_PER_MILLI = 1_000_000
+NANOS_PER_MILLI, MILLIS_PER_SECOND = 1_000_000, 1000
+#: How many of Arrow's units a millisecond has; none of the longer one.
+UNITS_PER_MILLI = {"ns": NANOS_PER_MILLI, "us": 1000, "ms": 1, "s": 0}
 
 
 def raw_type(kind: LogicalType) -> pa.DataType:
@@ -34,7 +36,7 @@ def exactly(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     if pa.types.is_null(column.type):
         column = pa.nulls(len(column), wanted)
     elif kind.root in TIMESTAMPS:
-        column = _timestamps(column, wanted, name)
+        column = _timestamps(column, kind, name)
     elif kind.root in STRINGS and not pa.types.is_string(column.type):
         column = _texts(column, kind, name)
     elif column.type != wanted:
@@ -79,17 +81,21 @@ def _expect_length(column: pa.Array, kind: LogicalType, name: str) -> None:
         raise _does_not_fit(name, kind, f"a text of {longest} characters")
 
 
-def _timestamps(column: pa.Array, wanted: pa.DataType, name: str) -> pa.Array:
+def _timestamps(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     """Return times in another precision: milliseconds alone, or milliseconds and the nanoseconds within one."""
+    wanted = raw_type(kind)
+    valid = np.asarray(column.is_valid())
     if pa.types.is_timestamp(column.type):
-        nanos = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-        numbers = np.asarray(nanos.fill_null(0), np.int64)
-        millis = pa.array(numbers // NANOS_PER_MILLI, mask=~np.asarray(nanos.is_valid()))
-        rest = pa.array((numbers % NANOS_PER_MILLI).astype(np.int32), mask=~np.asarray(nanos.is_valid()))
-        column = struct_array(RAW_TIMESTAMP, [millis, rest], len(column), np.asarray(nanos.is_valid()))
+        numbers = np.asarray(column.cast(pa.int64()).fill_null(0), np.int64)
+        per_milli = UNITS_PER_MILLI[column.type.unit]
+        millis = numbers // per_milli if per_milli else numbers * MILLIS_PER_SECOND
+        rest = numbers % per_milli * (NANOS_PER_MILLI // per_milli) if per_milli else np.zeros_like(numbers)
+        parts = [pa.array(millis, mask=~valid), pa.array(rest.astype(np.int32), mask=~valid)]
+        column = struct_array(RAW_TIMESTAMP, parts, len(column), valid)
     if column.type == wanted:
         return column
-    valid = np.asarray(column.is_valid())
+    if column.type not in (RAW_TIMESTAMP, pa.int64()):
+        raise _does_not_fit(name, kind, f"values of {column.type}")
     if pa.types.is_struct(wanted):
         nothing = pa.array(np.zeros(len(column), np.int32))
         return struct_array(wanted, [pa.concat_arrays([column.cast(pa.int64())]), nothing], len(column), valid)
