@@ -11,9 +11,6 @@ import pyarrow as pa
 from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.one_verb import one_verb
-from pyspark_savepoint.statebackends.evolution.changes import Evolution
-from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
-from pyspark_savepoint.statebackends.evolution.plans import text_of_path, why_not_read
 
 TEXT = pa.string()
 SCHEMA = pa.schema(
@@ -72,10 +69,12 @@ class EvolutionChecks(Face[R, T]):
             sp.check_evolution("old.json", "new.json").show(truncate=False)
 
         """
+        from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
+
         options = check_options(
             nodes=nodes, sources=sources, columns=columns, filters=filters, casts=casts, fill=fill, backfill=backfill
         )
-        evolution: Evolution = evolution_of(
+        evolution = evolution_of(
             old_plan,
             new_plan,
             options,
@@ -93,6 +92,8 @@ def text_of(explain: str | PathLike[str] | None) -> str | None:
         OptionError: If the file cannot be read.
 
     """
+    from pyspark_savepoint.statebackends.evolution.plans import text_of_path, why_not_read
+
     if explain is None or (isinstance(explain, str) and "{" in explain):
         return explain
     try:

@@ -8,11 +8,11 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from pyspark_savepoint.engines.face import Face, R, T, at_path, engine_of, snapshot_of
-from pyspark_savepoint.engines.migrating import Migration, migration_of
 from pyspark_savepoint.options.paths import reached, snapshot_path
 from pyspark_savepoint.plan.engine import Pieces
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.engines.migrating import Migration
     from pyspark_savepoint.statebackends.migration.rewriting.verdicts import MigrationCheck
 
 S = TypeVar("S", bound=Face[Any, Any])
@@ -171,6 +171,8 @@ class Migrations(Face[R, T]):
             sp.migrate("2.3", classes=["job.jar"]).write("/savepoints/for-2.3")
 
         """
+        from pyspark_savepoint.engines.migrating import migration_of
+
         migration = migration_of(
             self._snapshot(),
             flink_version,

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.engines.face import Face, R, T
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
-from pyspark_savepoint.plan.salvage import damages, losses_of, salvaged
 from pyspark_savepoint.text.texts import numbered
 
 #: Losses that a warning names.
@@ -37,6 +36,8 @@ class Salvages(Face[R, T]):
             sp.losses()
 
         """
+        from pyspark_savepoint.plan.salvage import damages, losses_of
+
         self._expect_unchanged("losses")
         return self._shown(losses_of(damages(self.plan)))
 
@@ -61,6 +62,8 @@ class Salvages(Face[R, T]):
             sp.salvage().write("/savepoints/salvaged")
 
         """
+        from pyspark_savepoint.plan.salvage import damages, losses_of, salvaged
+
         self._expect_unchanged("salvage")
         all_damages = damages(self.plan)
         plan = salvaged(self.plan, all_damages)

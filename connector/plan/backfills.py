@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
-from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.joined_states import FoundTableRows, KeyedTable, gathered
+from pyspark_savepoint.plan.engine import Engine, Rows, gathered
+from pyspark_savepoint.plan.joined_states import FoundTableRows, KeyedTable
 from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,

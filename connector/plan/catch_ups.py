@@ -9,12 +9,17 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.keyed_edits import read_options, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.evolution.belongs import as_it_ran, check_belongs
+from pyspark_savepoint.statebackends.evolution.connector_parts import with_parts
 from pyspark_savepoint.statebackends.evolution.exact import raw_type
+from pyspark_savepoint.statebackends.evolution.expected import shapes_of
+from pyspark_savepoint.statebackends.evolution.plans import PlanLike, read_plan, refusing
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates
 from pyspark_savepoint.statebackends.evolution.rewriting.results import (
@@ -24,11 +29,42 @@ from pyspark_savepoint.statebackends.evolution.rewriting.results import (
     ChangedRows,
     ResultRows,
     SinkResult,
+    sink_result,
     user_type,
 )
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.tables.keyed_table import column_names
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY, KEYED_STATE
+
+NO_PLAN = "If a job ran without a plan, the changes are not known: run the new query once, into a new sink"
+#: The result of a sink, and the savepoint that has its state.
+Side = tuple[SinkResult, SavepointPlan]
+
+
+def side_of(plan: SavepointPlan, snapshot: Snapshot, query: PlanLike, sink: str | None, argument: str) -> Side:
+    """Return the result of a sink under a query, whose savepoint is given.
+
+    Args:
+        plan: The plan of the savepoint.
+        snapshot: The savepoint.
+        query: The compiled plan of the query.
+        sink: The table of the sink; None for the only one.
+        argument: The name of the argument that has the compiled plan, for errors.
+
+    Returns:
+        The result, with the plan of the savepoint.
+
+    Raises:
+        OptionError: If the compiled plan is none, or not that of the savepoint, or has no such sink.
+        UnsupportedStateError: If the result does not follow from the state of one operator.
+
+    """
+    ran = as_it_ran(read_plan(query, argument), snapshot)
+    with refusing(argument):
+        shapes = shapes_of(ran)
+        result = sink_result(ran, sink, argument)
+    check_belongs(with_parts(ran, shapes, snapshot), snapshot, argument, NO_PLAN)
+    return result, plan
 
 
 @dataclass(frozen=True)
@@ -36,8 +72,8 @@ class CatchUp:
     """The results of a sink under both queries, each with the savepoint that has its state."""
 
     engine: Engine
-    old: tuple[SinkResult, SavepointPlan]
-    new: tuple[SinkResult, SavepointPlan]
+    old: Side
+    new: Side
 
     def changes(self) -> Rows:
         """Return the changes between them, in the columns of the new one."""

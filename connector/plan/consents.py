@@ -15,8 +15,7 @@ from pyspark_savepoint.formats.errors import (
     OptionError,
     UndecodableStateError,
 )
-from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.joined_states import gathered
+from pyspark_savepoint.plan.engine import Engine, Rows, gathered
 from pyspark_savepoint.plan.keyed_edits import MAP, all_rows, base_entries, read_options, with_states, without_deleted
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,

@@ -334,3 +334,8 @@ def expect_same_engine(expected: Engine, engine: Engine) -> None:
             found=engine.rows_are,
             remedy="give bootstrap_with(...) what is expected here, or use the other kind of savepoint",
         )
+
+
+def gathered(engine: Engine, rows: Rows) -> pa.Table:
+    """Return all of some rows."""
+    return engine.gathered(lambda: rows)

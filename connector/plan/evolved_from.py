@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from pyspark_savepoint.statebackends.evolution.changes import Evolution
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.evolution.changes import Evolution
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.plan.backfills import BackfillInput, with_own_names
-from pyspark_savepoint.plan.engine import Engine, Rows
-from pyspark_savepoint.plan.joined_states import Joining, gathered
+from pyspark_savepoint.plan.engine import Engine, Rows, gathered
+from pyspark_savepoint.plan.joined_states import Joining
 from pyspark_savepoint.plan.keyed_edits import read_options, rehashed, with_states
 from pyspark_savepoint.plan.made_rows import no_rows
 from pyspark_savepoint.plan.made_states import Emitting, MadeStates, planned_state

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.plan.engine import Engine, Rows
+from pyspark_savepoint.plan.engine import Engine, Rows, gathered
 from pyspark_savepoint.plan.made_rows import no_rows
 from pyspark_savepoint.statebackends.evolution.exact import raw_type
 from pyspark_savepoint.statebackends.evolution.histories import Branch
@@ -204,11 +204,6 @@ class Joining:
 
 def _moment(milliseconds: int) -> str:
     return str(np.datetime64(milliseconds, "ms"))
-
-
-def gathered(engine: Engine, rows: Rows) -> pa.Table:
-    """Return all of some rows."""
-    return engine.gathered(lambda: rows)
 
 
 def _union(parts: Sequence[Rows]) -> Rows:

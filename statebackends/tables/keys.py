@@ -27,7 +27,6 @@ from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import column_texts
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects.conversion import kryo_keys
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 
 #: Longest excerpt of a key in an error message, in bytes or characters.
@@ -114,6 +113,8 @@ class KeyLookup:
         exact = options.decimals if options.decimals in ("auto", "string") else "auto"
         column = keys_of(text, serializer.arrow_type(replace(options, decimals=exact)))
         if isinstance(serializer, KryoSerializer):
+            from pyspark_savepoint.formats.serializers.kryo.objects.conversion import kryo_keys
+
             encoded = kryo_keys(serializer.type_class, serializer.classes, column, options.kryo)
             if encoded is not None:
                 return cls(encoded, cls._groups(serializer, column, max_parallelism))

@@ -36,7 +36,6 @@ from pyspark_savepoint.engines.arrow.local_table import (
     SnapshotTable,
 )
 from pyspark_savepoint.engines.function_pickles import copy_of
-from pyspark_savepoint.engines.migrating import run_here
 from pyspark_savepoint.formats.columns import fixed_array, fixed_values
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, ValueRangeError, type_name
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
@@ -426,6 +425,8 @@ class LocalEngine:
 
     def run(self, work: Pieces, parallelism: int | None) -> dict[int, bytes]:
         """Run the pieces of some work in processes of this machine."""
+        from pyspark_savepoint.engines.migrating import run_here
+
         return run_here(work, parallelism)
 
     def copy(self, copies: Sequence[FileCopy], staging: Staging, shared: bool) -> Mapping[str, int]:
