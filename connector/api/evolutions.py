@@ -101,8 +101,9 @@ class Evolutions(Face[R, T]):
             old_explain=text_of(old_explain),
             new_explain=text_of(new_explain),
         )
-        made = EvolvedPlan(self._engine, self.plan, evolution, as_it_ran(read_plan(new_plan, "new_plan"), snapshot))
-        return self._planned(made.of(history, self.path, self.options, fills=fill == "initial"))
+        query = as_it_ran(read_plan(new_plan, "new_plan"), snapshot)
+        evolved = EvolvedPlan(self._engine, self.plan, evolution, query)
+        return self._planned(evolved.of(history, self.path, self.options, fills=fill == "initial"))
 
     @property
     def evolution(self) -> EvolutionReport:
@@ -168,12 +169,7 @@ class Evolutions(Face[R, T]):
         """
         from pyspark_savepoint.plan.catch_ups import CatchUp, side_of
 
-        old, new_side = (
-            side_of(savepoint.plan, snapshot_of(savepoint), plan, sink, argument)
-            for savepoint, plan, argument in (
-                (self, old_plan, "old_plan"),
-                (self._other(new), new_plan, "new_plan"),
-            )
-        )
-        table: T = self._engine.as_table(CatchUp(self._engine, old, new_side).changes())
+        queries = ((self, old_plan, "old_plan"), (self._other(new), new_plan, "new_plan"))
+        sides = [side_of(one.plan, snapshot_of(one), query, sink, argument) for one, query, argument in queries]
+        table: T = self._engine.as_table(CatchUp(self._engine, *sides).changes())
         return table

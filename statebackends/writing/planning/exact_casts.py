@@ -368,7 +368,7 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
     if is_plain(serializer):
         return []
     at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    nothing = pa.nulls(0, form)
+    nothing = pa.nulls(1, form).take(pa.nulls(0, pa.int64()))  # pa.array would import pandas
     try:
         serializer.sizes(nothing)
         serializer.encode(nothing, at)

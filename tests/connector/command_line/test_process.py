@@ -204,7 +204,7 @@ class Named:
     def __set_name__(self, owner, name):
         os.kill(os.getpid(), signal.SIGINT)
 
-main._run = lambda *_: type("Owner", (), {"named": Named()})
+main._run = lambda *_, **__: type("Owner", (), {"named": Named()})
 sys.exit(main.console())
 """
 #: The same while an object is deleted, from where an exception does not reach the command.
