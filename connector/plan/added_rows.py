@@ -82,6 +82,10 @@ class RowsOfTasks:
         """Raise UnsupportedStateError."""
         self._refuse()
 
+    def has_same(self, other: RowsOfTasks, column: str) -> bool:
+        """Raise UnsupportedStateError."""
+        self._refuse()
+
     def joined(self, other: RowsOfTasks, column: str) -> RowsOfTasks:
         """Raise UnsupportedStateError."""
         self._refuse()

@@ -88,8 +88,10 @@ class KeysStay:
         """Return how many keys, windows or elements would go, and how many there are, as far as any would go."""
         if self.old.kind == OPERATOR:
             return self._of_operator(plan, states)
-        places = self._places(plan)
-        count = self._count(places.without(all_rows([_places_of(plan, one) for one in states]), PLACE))
+        places, rows = self._places(plan), all_rows([_places_of(plan, one) for one in states])
+        if places.has_same(rows, PLACE):
+            return 0, 0
+        count = self._count(places.without(rows, PLACE))
         return count, self._count(places) if count else 0
 
     @property

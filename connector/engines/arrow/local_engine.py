@@ -142,6 +142,10 @@ class LocalRows:
 
         return self._each(self.schema, kept)
 
+    def has_same(self, other: LocalRows, column: str) -> bool:
+        """Return False: values in memory are found at once."""
+        return False
+
     def joined(self, other: LocalRows, column: str) -> LocalRows:
         """Return the rows with the columns of another table, which is held in memory."""
         more = [field for field in other.schema if field.name != column]

@@ -156,6 +156,15 @@ class SparkRows:
         """Return the rows whose value of a column is not in another table."""
         return SparkRows(self.frame.join(keys.frame, column, "left_anti"))
 
+    def has_same(self, other: SparkRows, column: str) -> bool:
+        """Return whether both have as many values, with the same two hashes under secret seeds: it takes no shuffle."""
+        seeds = secrets.randbits(63), secrets.randbits(63)
+        return self._digest(column, seeds) == other._digest(column, seeds)
+
+    def _digest(self, column: str, seeds: tuple[int, int]) -> tuple[int, ...]:
+        hashes = [F.bit_xor(F.xxhash64(F.lit(seed), F.col(quoted(column)))) for seed in seeds]
+        return tuple(self.frame.agg(F.count(F.lit(1)), *hashes).collect()[0])
+
     def joined(self, other: SparkRows, column: str) -> SparkRows:
         """Return the rows with the columns of another table, NULL where it has no such value."""
         return SparkRows(self.frame.join(other.frame, column, "left"))

@@ -133,6 +133,12 @@ def test_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     rows = base.keyed_state("accounts").select("key", "total")
     with pytest.raises(OptionError, match="would go: no row has them"):
         base.with_state("accounts", "total", rows.where("key > 1100")).write(tmp_path / "refused")
+    # As many rows, of which one has the key of another.
+    twice = rows.selectExpr("if(key = 1042, 1043, key) AS key", "total")
+    with pytest.raises(OptionError, match=r"1 of .* would go: no row has them"):
+        base.with_state("accounts", "total", twice).write(tmp_path / "refused")
     base.with_state("accounts", "total", rows.selectExpr("key", "total + 1 AS total")).write(tmp_path / "whole")
+    more = rows.union(rows.selectExpr("key + 1000000", "total"))
+    base.with_state("accounts", "total", more).write(tmp_path / "more")
     few = base.with_state("accounts", "total", rows.limit(3), replace=True).write(tmp_path / "few")
     assert few.keyed_state("accounts").where("total IS NOT NULL").count() == 3
