@@ -26,7 +26,7 @@ from pyspark_savepoint.plan.operator_plan import (
     PlannedState,
     StateInput,
 )
-from pyspark_savepoint.statebackends.python.python_state import job_name_of
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, job_name_of
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES, map_namespaces
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
@@ -157,12 +157,7 @@ def with_consent(
         replace_all: The caller lets keys go that no row has.
 
     """
-    written = {state.name for state in after.of_kind(KEYED, OPERATOR) if state.from_input >= 0}
-    replaced = [
-        state
-        for state in with_states(before).of_kind(KEYED, OPERATOR)
-        if state.from_input < 0 and state.name in written and {state.name, job_name_of(state.name)} & set(states)
-    ]
+    replaced = _replaced(with_states(before), after, states)
     if not replace_all:
         return replace(after, checks=(*after.checks, *(KeysStay(engine, state) for state in replaced)))
     names = set(states)
@@ -178,3 +173,16 @@ def _compared_state(check: PlanCheck) -> PlannedState | None:
     """Return the state whose keys a check compares; None of another check."""
     inner = check.check if isinstance(check, EarlierCheck) else check
     return inner.old if isinstance(inner, KeysStay) else None
+
+
+def _replaced(before: OperatorPlan, after: OperatorPlan, names: Sequence[str]) -> list[PlannedState]:
+    """Return the states of the base that rows replace, found by name: an operator may have thousands."""
+    registered = dict.fromkeys(one for name in names for one in (name, PREFIX + name))
+    states = [state for name in registered for state in before.called(name) if state.name == name]
+    return [
+        state
+        for state in states
+        if state.kind in (KEYED, OPERATOR)
+        and state.from_input < 0
+        and any(one.kind in (KEYED, OPERATOR) and one.from_input >= 0 for one in after.called(state.name))
+    ]

@@ -48,6 +48,7 @@ from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.python.python_state import (
     PREFIX,
     is_python_operator,
+    is_python_state,
     job_name_of,
     python_states,
     unwrapped,
@@ -108,8 +109,9 @@ class PythonEncoder:
 
 def python_name(plan: OperatorPlan, name: str) -> str | None:
     """Return the name under which PyFlink registers a state of the operator; None for a state of Java's."""
+    opened = _opened(plan)
     registered = PREFIX + job_name_of(name)
-    return registered if registered in python_names(plan) else None
+    return registered if opened is not None and is_python_state(opened, registered) else None
 
 
 def python_names(plan: OperatorPlan) -> frozenset[str]:

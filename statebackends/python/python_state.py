@@ -68,6 +68,12 @@ def is_python(meta: StateMetaInfoSnapshot) -> bool:
     return meta.name.startswith(PREFIX) and meta.options.get("KEYED_STATE_TYPE") in ("LIST", "MAP")
 
 
+def is_python_state(opened: OpenOperator, registered: str) -> bool:
+    """Return whether an operator has a state of PyFlink of this registered name."""
+    metas = opened.keyed.metas().get((registered, False))
+    return metas is not None and is_python(metas[0])
+
+
 def python_states(opened: OpenOperator) -> list[str]:
     """Return the registered names of the states of PyFlink that an operator has."""
     return [name for (name, timer), metas in opened.keyed.metas().items() if not timer and is_python(metas[0])]
