@@ -75,7 +75,8 @@ class Sources(Family[S, R, T]):
                   offset or ``earliest``, ``latest``, ``committed``
                 * number sequences: by split id, the next number
                 * files: by split id, the number of records read
-                * Kinesis: by shard, the sequence number of the last record read, ``earliest`` or ``latest``
+                * Kinesis, DynamoDB streams: by shard, the sequence number of the last record read, ``earliest`` or
+                  ``latest``
                 * MySQL: by ``binlog-split``, the fields of an offset such as ``file`` and ``pos``, or ``gtids``
                 * PostgreSQL: by ``stream-split``, an LSN
                 * Pulsar: by ``(topic, partition)``, the last message read, as ``ledger:entry``

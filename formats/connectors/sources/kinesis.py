@@ -13,7 +13,7 @@ as bytes except for the sequence number itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -50,7 +50,7 @@ from pyspark_savepoint.formats.connectors.payloads.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.encodings import BOOL, I64, Encoding, many, optional, sized
+from pyspark_savepoint.formats.encodings import BOOL, I64, Encoding, many, optional, sized, valid
 from pyspark_savepoint.formats.java import is_well_formed, signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.classes.kryo_streams import DamagedError, KryoInput, KryoOutput
 
@@ -80,50 +80,46 @@ METADATA = (
 NO_SUBCLASS = 2
 STRING = STRING_VALUE
 
+
+def iterator_type(types: Collection[str]) -> Encoding[str]:
+    """Return the encoding of a type of iterator, one of these."""
+    return valid(UTF, types.__contains__, "a type of iterator")
+
+
+def splits_of_one_version(splits: Layouts, **status: Encoding[str]) -> Encoding[Row]:
+    """Return the encoding of the splits of an enumerator: their number and version, and each with its ``status``."""
+    lists = {version: Record(split=sized(layout), **status) for version, layout in splits.items()}
+
+    def read(view: DataInputView, what: str) -> Row:
+        count = view.read_count(what, each=4)
+        version = view.read_i32(f"the version of {what}")
+        if version not in lists:
+            view.fail(f"version {', '.join(map(str, lists))} of {what}", version)
+        return {"version": version, "items": [lists[version].read(view, "a split") for _ in range(count)]}
+
+    def write(out: DataOutputView, value: Row) -> None:
+        out.write_i32(len(value["items"]))
+        out.write_i32(value["version"])
+        for split in value["items"]:
+            lists[value["version"]].write(out, split)
+
+    return Encoding(read, write, 8)
+
+
 _FIRST = Record(
-    stream=UTF,
+    stream=valid(UTF, lambda stream: stream.startswith("arn:"), "the ARN of a stream"),
     shard=UTF,
-    iterator_type=UTF,
+    iterator_type=iterator_type(ITERATOR_TYPES),
     marker=optional(Record(timestamp=optional(I64), sequence_number=optional(UTF))),
 )
 _SECOND = _FIRST.with_parts(parents=many(UTF), starting_hash_key=UTF, ending_hash_key=UTF)
 SPLIT: Layouts = MappingProxyType({0: _FIRST, 1: _SECOND, 2: _SECOND.with_parts(finished=BOOL)})
-
-
-def _enumerator(version: int) -> Encoding[Row]:
-    """Return the layout of an enumerator's state in a version: the last shard seen, and splits of one version."""
-    status = {"status": words(STATUS)} if version >= 1 else {}
-    entries = {split_version: Record(split=sized(one), **status) for split_version, one in SPLIT.items()}
-    last_seen = optional(UTF)
-
-    def read(view: DataInputView, what: str) -> Row:
-        last = last_seen.read(view, "a last shard")
-        count = view.read_count("splits", each=4)
-        split_version = view.read_i32("the version of splits")
-        if split_version not in entries:
-            view.fail(f"version {', '.join(map(str, entries))} of a split", split_version)
-        splits = [_checked(entries[split_version].read(view, what), view) for _ in range(count)]
-        return {"last_seen": last, "split_version": split_version, "splits": splits}
-
-    def write(out: DataOutputView, value: Row) -> None:
-        last_seen.write(out, value["last_seen"])
-        out.write_i32(len(value["splits"]))
-        out.write_i32(value["split_version"])
-        for split in value["splits"]:
-            entries[value["split_version"]].write(out, split)
-
-    return Encoding(read, write, 9)
-
-
-def _checked(value: Row, view: DataInputView) -> Row:
-    split = value["split"]
-    if not split["stream"].startswith("arn:") or split["iterator_type"] not in ITERATOR_TYPES:
-        view.fail("a stream's ARN and a type of iterator", f"{split['stream']!r}, {split['iterator_type']!r}")
-    return value
-
-
-def _read_split(version: int, view: DataInputView) -> Row:
-    return _checked({"split": reader(SPLIT, "a split")(version, view)}, view)["split"]  # type: ignore[no-any-return]
+ENUMERATOR: Layouts = MappingProxyType(
+    {
+        0: Record(last_seen=optional(UTF), splits=splits_of_one_version(SPLIT)),
+        1: Record(last_seen=optional(UTF), splits=splits_of_one_version(SPLIT, status=words(STATUS))),
+    }
+)
 
 
 def split_row(split: Mapping[str, Any]) -> Row:
@@ -139,13 +135,13 @@ def split_row(split: Mapping[str, Any]) -> Row:
     }
 
 
-def _position(split: Row) -> Position:
+def split_position(split: Row) -> Position:
     number = (split["marker"] or {}).get("sequence_number")
     return Position(split["stream"], split["shard"], number, split["iterator_type"])
 
 
 def _enumerator_rows(value: Row) -> Iterator[Row]:
-    for entry in value["splits"]:
+    for entry in value["splits"]["items"]:
         yield {**split_row(entry["split"]), "status": entry.get("status"), "last_seen_shard": value["last_seen"]}
 
 
@@ -225,12 +221,11 @@ KINESIS_SPLITS = ConnectorKind[Row](
     "kinesis",
     SPLITS,
     SPLIT_COLUMNS,
-    _read_split,
+    reader(SPLIT, "a split"),
     writer(SPLIT),
     lambda split: [split_row(split)],
-    positions=lambda split: [_position(split)],
+    positions=lambda split: [split_position(split)],
 )
-ENUMERATOR = MappingProxyType({version: _enumerator(version) for version in (0, 1)})
 KINESIS_ENUMERATOR = ConnectorKind[Row](
     "kinesis",
     SOURCE_COORDINATOR,
@@ -277,6 +272,10 @@ class _ShardEdits(SplitEdits):
 class KinesisEdits(_ShardEdits):
     """Edits of shards of KinesisStreamsSource: positions are those of readers, of unassigned ones the enumerator's."""
 
+    iterator_types: tuple[str, ...] = ITERATOR_TYPES
+    #: The fields of a marker, which has one of them.
+    empty_marker: Mapping[str, Any] = MappingProxyType({"timestamp": None, "sequence_number": None})
+
     def key(self, value: Row) -> Key:
         """Return the shard."""
         return (value["shard"],)
@@ -304,16 +303,17 @@ class KinesisEdits(_ShardEdits):
             raise ValueError(f"shard {value['shard']} was read to its end, and its child shards are read")
         number, time = row.get("sequence_number"), row.get("timestamp")
         kind = row.get("iterator_type") or (AFTER_NUMBER if number is not None else TIMESTAMP if time else None)
-        if kind not in ITERATOR_TYPES:
-            raise ValueError(f"iterator_type is one of {', '.join(ITERATOR_TYPES)}, not {kind!r}")
-        if (number is not None) != (kind in (AT_NUMBER, AFTER_NUMBER)) or (time is not None) != (kind == TIMESTAMP):
-            raise ValueError(f"{AT_NUMBER} and {AFTER_NUMBER} have a sequence_number, {TIMESTAMP} a timestamp in ms")
+        if kind not in self.iterator_types:
+            raise ValueError(f"iterator_type is one of {', '.join(self.iterator_types)}, not {kind!r}")
+        if (number is not None) != (kind in (AT_NUMBER, AFTER_NUMBER)):
+            raise ValueError(f"{AT_NUMBER} and {AFTER_NUMBER} have a sequence_number, others have none")
+        if (time is not None) != (kind == TIMESTAMP):
+            raise ValueError(f"{TIMESTAMP} has a timestamp in ms, others have none")
         marker = None
-        if kind not in (HORIZON, LATEST):
-            marker = {
-                "timestamp": None if time is None else whole(time, "timestamp"),
-                "sequence_number": None if number is None else _number(number),
-            }
+        if number is not None:
+            marker = {**self.empty_marker, "sequence_number": _number(number)}
+        elif time is not None:
+            marker = {**self.empty_marker, "timestamp": whole(time, "timestamp")}
         return {**value, "iterator_type": kind, "marker": marker}
 
     def goes_back(self, before: Row, after: Row) -> bool:
@@ -322,13 +322,13 @@ class KinesisEdits(_ShardEdits):
         if first == second or second["iterator_type"] == LATEST or first["iterator_type"] == HORIZON:
             return False
         numbers = first["sequence_number"], second["sequence_number"]
-        return None in numbers or int(numbers[1]) < int(numbers[0])
+        return None in numbers or _is_lower(numbers[1], numbers[0])
 
     def pending(self, enumerator: Row) -> Mapping[Key, Row]:
         """Return the shards that are not assigned: in version 0 all that the enumerator keeps."""
         return {
             self.key(entry["split"]): entry["split"]
-            for entry in enumerator["splits"]
+            for entry in enumerator["splits"]["items"]
             if entry.get("status") in (None, "unassigned")
         }
 
@@ -338,9 +338,10 @@ class KinesisEdits(_ShardEdits):
             {**entry, "split": changed.get(self.key(entry["split"]), entry["split"])}
             if entry.get("status") in (None, "unassigned")
             else entry
-            for entry in source.enumerator["splits"]
+            for entry in source.enumerator["splits"]["items"]
         ]
-        return replace(source, enumerator={**source.enumerator, "splits": splits})
+        changed_splits = {**source.enumerator["splits"], "items": splits}
+        return replace(source, enumerator={**source.enumerator, "splits": changed_splits})
 
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> NoReturn:
         """Raise ValueError: nothing would read the shard or its children."""
@@ -396,12 +397,18 @@ class KinesisConsumerEdits(_ShardEdits):
         first, second = before["number"], after["number"]
         if first == second or SENTINELS.get(second) == "latest" or SENTINELS.get(first) == "earliest":
             return False
-        return not (first.isdigit() and second.isdigit()) or int(second) < int(first)
+        return not (first.isdigit() and second.isdigit()) or _is_lower(second, first)
 
     def removed(self, source: S, keys: Sequence[Key], forget: bool | None) -> Edited[S]:
         """Return the source without shards, which are read from their beginning as long as the stream has them."""
         note = "{} is read from its beginning, if the stream still has it"
         return removed_from_list(self, source, keys, forget, "FlinkKinesisConsumer", "shard", note)
+
+
+def _is_lower(number: str, other: str) -> bool:
+    """Return whether a sequence number is lower: their digits are compared, which may be more than ``int`` takes."""
+    first, second = number.lstrip("0"), other.lstrip("0")
+    return (len(first), first) < (len(second), second)
 
 
 def _number(given: object) -> str:

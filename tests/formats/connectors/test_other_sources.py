@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.connectors.payloads.kind import (
 )
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.connectors.sources.cdc import CDC, MYSQL_CDC
+from pyspark_savepoint.formats.connectors.sources.dynamodb_streams import DYNAMODB_ENUMERATOR, DYNAMODB_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka_consumer import KAFKA_CONSUMER, STATE, last_offset
 from pyspark_savepoint.formats.connectors.sources.kinesis import (
     CONSUMER_STATE,
@@ -32,6 +33,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from tests.formats.connectors.test_sinks import blob, i32, i64, rows, utf
 
 ARN = "arn:aws:kinesis:eu-west-1:1:stream/orders"
+TABLE = "arn:aws:dynamodb:eu-west-1:1:table/orders/stream/2025-01-01T00:00:00.000"
 
 
 def splits(*payloads: tuple[int, bytes]) -> tuple[ConnectorKind[Any] | None, list[Row], list[Position]]:
@@ -108,8 +110,34 @@ def test_the_enumerator_of_kinesis() -> None:
     oldest = b"\0" + i32(1, 0) + blob(split)
     assert rows(KINESIS_ENUMERATOR, oldest, 0)[0]["status"] is None
     assert recognise_coordinator(CoordinatorFrame(Payload(1, newest)).bytes()).kind is KINESIS_ENUMERATOR
-    with pytest.raises(ValueError, match="version 0, 1, 2 of a split"):
+    with pytest.raises(ValueError, match="version 0, 1, 2 of splits"):
         rows(KINESIS_ENUMERATOR, b"\0" + i32(1, 5) + blob(split), 0)
+
+
+def test_shards_of_dynamodb_of_all_versions() -> None:
+    head = utf(TABLE, "shardId-1", "AFTER_SEQUENCE_NUMBER") + b"\1\1" + utf("4957") + b"\1" + utf("shardId-0")
+    children = i32(2) + utf("shardId-2", "shardId-1", "4960") + b"\0" + utf("shardId-3", "shardId-1", "4961")
+    for version, data in enumerate((head, head + b"\1", head + b"\1" + children + b"\1" + utf("4999"))):
+        kind, (row,), positions = splits((version, data))
+        assert kind is DYNAMODB_SPLITS
+        assert (row["shard"], row["parent"], row["sequence_number"]) == ("shardId-1", "shardId-0", "4957")
+        assert row["finished"] is (True if version else None)
+        assert positions == [Position(TABLE, "shardId-1", "4957", "AFTER_SEQUENCE_NUMBER")]
+    at = utf(TABLE, "s", "TRIM_HORIZON") + b"\0\0"
+    assert splits((0, at))[2] == [Position(TABLE, "s", None, "TRIM_HORIZON")]
+    assert splits((0, utf(TABLE, "s", "AT_TIMESTAMP") + b"\0\0"))[0] is None
+    assert splits((0, utf(ARN, "s", "LATEST") + b"\0\0"))[0] is None
+
+
+def test_the_enumerator_of_dynamodb_streams() -> None:
+    shards = blob(utf(TABLE, "s", "LATEST") + b"\0\0\0") + i32(0) + blob(utf(TABLE, "t", "LATEST") + b"\0\0\1")
+    data = i32(2, 1) + shards + i32(2) + i64(1700)
+    found = rows(DYNAMODB_ENUMERATOR, data, 0)
+    assert [(row["shard"], row["status"], row["finished"], row["start_timestamp"]) for row in found] == [
+        ("s", "assigned", False, 1700),
+        ("t", "finished", True, 1700),
+    ]
+    assert recognise_coordinator(CoordinatorFrame(Payload(0, data)).bytes()).kind is DYNAMODB_ENUMERATOR
 
 
 def consumer_shard(number: bytes) -> bytes:

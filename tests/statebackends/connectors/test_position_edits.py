@@ -1,4 +1,4 @@
-"""Positions of Kinesis, Flink CDC, Pulsar and dynamic Kafka, of bytes made by hand; and of a real HybridSource."""
+"""Positions of sources of bytes made by hand, such as Kinesis and Flink CDC, and of a real HybridSource."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.connectors.sources.dynamic_kafka import (
     DynamicKafkaEnumerator,
     DynamicKafkaSplit,
 )
+from pyspark_savepoint.formats.connectors.sources.dynamodb_streams import DYNAMODB_SPLITS
 from pyspark_savepoint.formats.connectors.sources.kafka import KafkaEnumerator, KafkaPartition, KafkaSplit
 from pyspark_savepoint.formats.connectors.sources.kinesis import CONSUMER_STATE, KINESIS_CONSUMER, KINESIS_SPLITS
 from pyspark_savepoint.formats.connectors.sources.pulsar import PULSAR_SPLITS
@@ -36,7 +37,7 @@ from pyspark_savepoint.statebackends.connectors.edits.sources import (
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from tests.formats.connectors.test_other_sources import ARN, blob, consumer_shard, i32, stream, utf
+from tests.formats.connectors.test_other_sources import ARN, TABLE, blob, consumer_shard, i32, i64, stream, utf
 from tests.statebackends.connectors.test_source_edits import opened, written
 
 
@@ -105,7 +106,7 @@ def test_kinesis_shards_go_on_elsewhere(kinesis: SourceState) -> None:
     # Unassigned shards are in the enumerator; the assigned shard there stays as it was.
     later = with_offsets(kinesis, {"shardId-3": 88}).source
     assert places(later)["shardId-1"] == ("AFTER_SEQUENCE_NUMBER", "495", None)
-    kept, moved = written(later).enumerator["splits"]
+    kept, moved = written(later).enumerator["splits"]["items"]
     assert (kept["split"]["marker"], moved["split"]["marker"]["sequence_number"]) == (None, "88")
     theirs = {row["partition"]: positioned(kinesis, row) for row in offsets(rewound.source)}
     assert places(with_offsets(kinesis, theirs).source) == places(rewound.source)
@@ -127,6 +128,37 @@ def test_what_a_kinesis_source_could_not_do_is_refused(kinesis: SourceState) -> 
         remove_splits(kinesis, ["shardId-1"], forget=False)
     with pytest.raises(OptionError, match="finds shards itself"):
         add_splits(kinesis, [{"shard": "shardId-9"}])
+
+
+def test_dynamodb_shards_go_on_elsewhere(corpus: Path) -> None:
+    first, second = (utf(TABLE, name, "LATEST") + b"\0\0\0" for name in ("s-1", "s-2"))
+    pending = i32(2, 1) + blob(first) + i32(0) + blob(second) + i32(1) + i64(9)
+    read = utf(TABLE, "s-1", "AFTER_SEQUENCE_NUMBER") + b"\1\1" + utf("495") + b"\0\0"
+    source = made(corpus, [Payload(1, read)], Payload(0, pending))
+    assert source.kind is DYNAMODB_SPLITS
+    assert source.written() == source.opened.operator
+    (row,) = rows(with_offsets(source, {"s-1": 17}).source)
+    assert (row["iterator_type"], row["sequence_number"]) == ("AFTER_SEQUENCE_NUMBER", "17")
+    later = written(with_offsets(source, {"s-2": "earliest"}).source)
+    assert [each["split"]["iterator_type"] for each in later.enumerator["splits"]["items"]] == [
+        "LATEST",
+        "TRIM_HORIZON",
+    ]
+    (moved,) = offsets(with_offsets(source, {"s-1": 17}).source)[:1]
+    assert rows(with_offsets(source, {"s-1": positioned(source, moved)}).source)[0]["sequence_number"] == "17"
+    with pytest.raises(OptionError, match="not 'AT_TIMESTAMP'"):
+        with_offsets(source, {"s-1": {"iterator_type": "AT_TIMESTAMP"}})
+    with pytest.raises(OptionError, match="timestamp"):
+        with_offsets(source, {"s-1": {"timestamp": 1700000000000}})
+    with pytest.raises(OptionError, match="parent is None, and cannot become"):
+        with_offsets(source, {"s-1": {"parent": "s-0", "sequence_number": "17"}})
+
+
+def test_sequence_numbers_of_any_length_are_compared(corpus: Path) -> None:
+    read = shard("shardId-1", "AFTER_SEQUENCE_NUMBER", "9" * 5000)
+    source = made(corpus, [Payload(2, read)], Payload(1, b"\0" + i32(1, 2) + blob(read) + i32(0)))
+    assert with_offsets(source, {"shardId-1": "1" + "0" * 5000}).notes == ()
+    assert with_offsets(source, {"shardId-1": "8" * 5000}).notes == (AT_LEAST_ONCE_WARNING,)
 
 
 def test_the_consumer_before_the_kinesis_source(corpus: Path) -> None:
