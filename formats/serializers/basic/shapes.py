@@ -178,9 +178,9 @@ def hash_in_order(hashes: Ints, counts: Longs) -> Ints:
 
 
 #: Serializers of numbers in composite values that the snapshot does not list.
-BOOLEAN, INT, LONG = (
+BOOLEAN, INT, LONG, DOUBLE = (
     NumberSerializer.of(next(name for name, (known, _) in BY_SNAPSHOT.items() if known == stem))
-    for stem in ("Boolean", "Int", "Long")
+    for stem in ("Boolean", "Int", "Long", "Double")
 )
 
 

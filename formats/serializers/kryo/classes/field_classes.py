@@ -142,6 +142,7 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
         shown="bigDecimal",
     ),
     "scala.math.BigInt": FieldClass("bigInteger:Ljava/math/BigInteger;", final=True, shown="bigInteger"),
+    "org.apache.kafka.common.TopicPartition": FieldClass(f"hash:I partition:I topic:{_TEXT}", final=True),
     "java.net.URL": FieldClass(
         f"authority:{_TEXT} file:{_TEXT} hashCode:I host:{_TEXT} port:I protocol:{_TEXT} ref:{_TEXT}", final=True
     ),
