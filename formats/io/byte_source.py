@@ -371,9 +371,9 @@ class FileLocation:
 
     def _opened(self, opening: Opening) -> InputFile:
         """Open the file, unless the running verb has read the same of it before."""
-        opening = self._in_file(opening)
         if not self.filesystem.is_remote:
             return self._found(opening)
+        opening = self._in_file(opening)
         uri = self.filesystem.uri(self.path)
         file = opened_before(uri, opening)
         if file is None:

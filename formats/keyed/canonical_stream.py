@@ -165,10 +165,10 @@ class CanonicalKeyedStream:
     def _adjacent(self, key_groups: set[int], limit: int) -> Iterator[Extents]:
         """Yield adjacent key groups of ``limit`` bytes together, and each larger one by itself."""
         wanted = self.extents.among(key_groups)
-        apart = 1 + np.flatnonzero(wanted.start[1:] != wanted.end[:-1])
+        apart = 1 + (wanted.start[1:] != wanted.end[:-1]).nonzero()[0]
         for first, last in pairwise([0, *apart.tolist(), len(wanted)]):
             while first < last:
-                fit = int(np.searchsorted(wanted.end[first:last], wanted.start[first] + limit, "right"))
+                fit = int(wanted.end[first:last].searchsorted(wanted.start[first] + limit, "right"))
                 yield wanted.take(slice(first, first := first + max(fit, 1)))
 
     def counts(self, block_bytes: int) -> Iterator[tuple[Longs, Longs]]:

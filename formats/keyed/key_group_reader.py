@@ -46,10 +46,14 @@ class Extents:
     def placed(cls, offsets: KeyGroupRangeOffsets, size: int) -> Extents:
         """Return the key groups that have an offset (not 0): each ends where the next begins, the last at ``size``."""
         given = np.array(offsets.offsets, np.int64)
-        order = np.argsort(given, kind="stable")
-        order = order[given[order] != 0]
+        order = given.nonzero()[0]
         start = given[order]
-        return cls(order + offsets.key_group_range.start, start, np.concatenate([start, [size]])[1:])
+        if (start[1:] < start[:-1]).any():
+            order = order[start.argsort(kind="stable")]
+            start = given[order]
+        end = np.empty_like(start)
+        end[:-1], end[-1:] = start[1:], size
+        return cls(order + offsets.key_group_range.start, start, end)
 
     def __len__(self) -> int:
         return len(self.key_group)
@@ -66,7 +70,7 @@ class Extents:
 
     def among(self, key_groups: Collection[int]) -> Extents:
         """Return those of some key groups."""
-        return self.take(np.isin(self.key_group, [*key_groups]))
+        return self.take(np.array([key_group in key_groups for key_group in self.key_group.tolist()], np.bool_))
 
 
 def read_extent(source: ByteSource, start: int, end: int) -> Bytes:

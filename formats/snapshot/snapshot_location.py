@@ -138,7 +138,7 @@ class SnapshotLocation:
 
     def _size_of(self, handle: RelativeFileStateHandle | FileStateHandle) -> int:
         """Return the size of a file, as far as its handle tells it."""
-        return UNKNOWN_SIZE if handle in self.changelogs else handle.size
+        return UNKNOWN_SIZE if self.changelogs and handle in self.changelogs else handle.size
 
     def _checksums_of(self, name: str | None) -> FileChecksums | None:
         """Return the checksums of a file in the snapshot's folder; other files have none."""

@@ -84,7 +84,8 @@ class KeyedSource:
                 origin = Origin(source.path, 0, self.operator)
                 full = CanonicalKeyedStream(source, header, extents, self.max_parallelism, origin, options)
                 heap = not self.canonical and is_heap_format(full, self.offsets)
-                full.extents = extents = extents.take(~np.isin(extents.key_group, [*self.lost]))
+                if self.lost:
+                    full.extents = extents = extents.take(~np.isin(extents.key_group, [*self.lost]))
                 yield HeapKeyedStream(source, header, extents, origin, options) if heap else full
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
@@ -117,7 +118,7 @@ class KeyedSource:
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> Extents:
         """Return the key groups that have bytes, in the order of the file; each ends where the next begins."""
         extents = Extents.placed(self.offsets, source.size)
-        wrong = np.flatnonzero((extents.start < header.size) | (extents.start >= extents.end))
+        wrong = ((extents.start < header.size) | (extents.start >= extents.end)).nonzero()[0]
         if len(wrong):
             key_group, start, _ = extents[int(wrong[0])]
             raise CorruptStateError(

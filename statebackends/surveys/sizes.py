@@ -12,7 +12,7 @@ the key, so a map takes more bytes there than in the heap format.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,11 @@ SCHEMA = pa.schema(
         pa.field("note", pa.string()),
     ]
 )
+
+#: Table, name and kind of a state.
+Described = tuple[str, str, str]
+#: Numbers of small streams that are kept before they are added up: 8 MB.
+ROOM = 1 << 20
 
 
 def plan_sizes(
@@ -115,28 +120,49 @@ class _Sums:
     """Entries, bytes and the largest entry of every state in the key groups where it has entries."""
 
     def __init__(self) -> None:
-        self.sums: dict[tuple[str, str, str], list[tuple[Longs, Longs]]] = {}
+        self.sums: dict[Described, list[tuple[Longs, Longs]]] = {}
+        self.streams: list[tuple[Longs, Longs]] = []
+        self.states: Mapping[int, Described] = {}
+        self.room = ROOM
 
-    def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
+    def add(self, what: Described, key_group: Longs, counts: Longs, sizes: Longs) -> None:
         """Add some entries of a state, given as (table, state, kind)."""
         groups, at = np.unique(key_group, return_inverse=True)
         largest = np.zeros(len(groups), np.int64)
         np.maximum.at(largest, at, sizes)
         sums = [np.bincount(at, weights, len(groups)).astype(np.int64) for weights in (counts, sizes)]
-        self.add_sums(what, groups, np.stack([*sums, largest], axis=1))
+        self._add_sums(what, groups, np.stack([*sums, largest], axis=1))
 
-    def add_sums(self, what: tuple[str, str, str], key_groups: Longs, sums: Longs) -> None:
+    def add_stream(self, states: Mapping[int, Described], key_groups: Longs, totals: Longs) -> None:
+        """Add some key groups of a stream: totals are a row of entries, bytes and the largest entry for every state.
+
+        Small streams are kept until there are many, or one of other states: a savepoint may have thousands.
+        """
+        if states is not self.states or self.room < totals.size:
+            self._sum_up()
+            self.states = states
+        self.streams.append((key_groups, totals))
+        self.room -= totals.size
+
+    def _sum_up(self) -> None:
+        if self.streams:
+            key_groups, totals = (np.concatenate(each) for each in zip(*self.streams, strict=True))
+            for state, what in self.states.items():
+                self._add_sums(what, key_groups, totals[:, state])
+        self.streams, self.room = [], ROOM
+
+    def _add_sums(self, what: Described, key_groups: Longs, sums: Longs) -> None:
         """Add entries, bytes and the largest entry of a state in some key groups, a row for each."""
-        if len(key_groups):
-            self.sums.setdefault(what, []).append((key_groups, sums))
+        some = sums[:, 0].nonzero()[0]
+        if len(some):
+            self.sums.setdefault(what, []).append((key_groups[some], sums[some]))
 
     def rows(self, operator: Surveyed) -> Iterator[ManyRows]:
         """Yield one row per state and key group that has entries."""
+        self._sum_up()
         for (table, state, kind), found in self.sums.items():
             key_groups, (entries, size, largest) = _together(found)
-            some = entries > 0
-            key_groups = key_groups[some]
-            columns = {"entries": entries[some], "bytes": size[some], "largest": largest[some]}
+            columns = {"entries": entries, "bytes": size, "largest": largest}
             subtasks = key_groups * operator.parallelism // operator.max_parallelism
             same = operator.row(table=table, state=state, kind=kind)
             yield ManyRows(same, {"key_group": key_groups, "subtask": subtasks, **columns})
@@ -170,15 +196,15 @@ class KeyedSizes:
     def rows(self, request: TableRequest) -> Iterator[ManyRows]:
         """Yield one row per state and key group."""
         sums, key_groups, options = _Sums(), set(self.split.key_groups), request.decode.undecoded()
-        header, wanted, described = None, set[int](), list[tuple[str, str, str]]()
+        header, states = None, dict[int, Described]()
         with self.split.opened_ahead(AHEAD_FILES):
             for source in self.split.sources:
                 with source.open(options) as stream:
                     if stream.header is not header:
-                        header, wanted = stream.header, requested_states(stream, request)
-                        described = [describe(meta) for meta in header.states]
-                    if wanted:
-                        _add_stream(stream, key_groups, wanted, described, sums, request)
+                        header, wanted = stream.header, sorted(requested_states(stream, request))
+                        states = {state: describe(header.states[state]) for state in wanted}
+                    if states:
+                        _add_stream(stream, key_groups, states, sums, request)
         for timers in self.raw:
             for queue, at, key_group in timers.timers(set(self.split.key_groups), request.decode):
                 if request.state is None:
@@ -191,26 +217,24 @@ class KeyedSizes:
 def _add_stream(
     stream: KeyedStream,
     key_groups: set[int],
-    wanted: set[int],
-    described: Sequence[tuple[str, str, str]],
+    states: Mapping[int, Described],
     sums: _Sums,
     request: TableRequest,
 ) -> None:
-    if isinstance(stream, CanonicalKeyedStream) and len(described) <= MANY_STATES:
+    if isinstance(stream, CanonicalKeyedStream) and len(stream.header.states) <= MANY_STATES:
         for groups, totals in stream.sizes(key_groups, request.block_bytes):
-            for state in sorted(wanted):
-                some = np.flatnonzero(totals[:, state, 0])
-                sums.add_sums(described[state], groups[some], totals[some, state])
+            sums.add_stream(states, groups, totals)
         return
     if isinstance(stream, RocksDBKeyedStream):
         stream.split_keys = False
+    wanted = set(states)
     for block in stream.blocks(key_groups, wanted, False, request.block_bytes):
         for state, entries in block.entries_by_state(wanted):
             counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
-            sums.add(described[state], block.key_group[entries].astype(np.int64), counts, sizes)
+            sums.add(states[state], block.key_group[entries].astype(np.int64), counts, sizes)
 
 
-def describe(meta: StateMetaInfoSnapshot) -> tuple[str, str, str]:
+def describe(meta: StateMetaInfoSnapshot) -> Described:
     """Return table, name and kind of a state."""
     return table_of(meta), name_of(meta), meta.state_type
 
