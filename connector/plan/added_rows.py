@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_key_groups
-from pyspark_savepoint.plan.engine import BatchFunction, Rows
+from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -32,6 +32,7 @@ from pyspark_savepoint.plan.operator_plan import (
     States,
     folded,
 )
+from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     USER_TIMERS,
@@ -79,10 +80,6 @@ class RowsOfTasks:
         self._refuse()
 
     def without(self, keys: RowsOfTasks, column: str) -> RowsOfTasks:
-        """Raise UnsupportedStateError."""
-        self._refuse()
-
-    def has_same(self, other: RowsOfTasks, column: str) -> bool:
         """Raise UnsupportedStateError."""
         self._refuse()
 

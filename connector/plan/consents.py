@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from operator import xor
 
 import pyarrow as pa
 
@@ -15,8 +18,8 @@ from pyspark_savepoint.formats.errors import (
     OptionError,
     UndecodableStateError,
 )
-from pyspark_savepoint.plan.engine import Engine, Rows, gathered
-from pyspark_savepoint.plan.keyed_edits import MAP, all_rows, base_entries, read_options, with_states, without_deleted
+from pyspark_savepoint.plan.engine import Engine, ReadOptions, Rows, gathered
+from pyspark_savepoint.plan.keyed_edits import MAP, all_rows, base_read, read_options, with_states, without_deleted
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -27,15 +30,20 @@ from pyspark_savepoint.plan.operator_plan import (
     StateInput,
 )
 from pyspark_savepoint.statebackends.python.python_state import PREFIX, job_name_of
+from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES, map_namespaces
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_namespaced
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
+    DIGESTS,
     ORDERED_PLACES,
     PLACE,
     PLACES,
+    DigestedPlaces,
     PlacedEntries,
     PlacedRows,
+    Secrets,
+    new_secrets,
 )
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.write_request import OPERATOR_STATE
@@ -44,6 +52,8 @@ from pyspark_savepoint.text.texts import numbered
 
 BROADCAST = "BROADCAST"
 UPDATE = "update_state(...) changes the keys of the rows and keeps all others; "
+#: How many places there are, and two hashes of all.
+Digest = tuple[int, int, int]
 COUNT = pa.schema([("count", pa.int64())])
 
 
@@ -55,6 +65,23 @@ class Counted:
         """Yield the number of rows of each batch."""
         for batch in batches:
             yield pa.RecordBatch.from_arrays([pa.array([len(batch)], pa.int64())], schema=COUNT)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Rows, and the function that finds the places of their entries."""
+
+    rows: Rows
+    function: BatchFunction
+    schema: pa.Schema
+
+    def places(self) -> Rows:
+        """Return the places."""
+        return self.rows.mapped(self.function, self.schema).select(PLACE)
+
+    def digests(self, secrets: Secrets) -> list[Digest]:
+        """Return a digest of the places of each part."""
+        return _collected(self.rows.mapped(DigestedPlaces(self.function, secrets), DIGESTS))
 
 
 @dataclass(frozen=True)
@@ -88,10 +115,12 @@ class KeysStay:
         """Return how many keys, windows or elements would go, and how many there are, as far as any would go."""
         if self.old.kind == OPERATOR:
             return self._of_operator(plan, states)
-        places, rows = self._places(plan), all_rows([_places_of(plan, one) for one in states])
-        if places.has_same(rows, PLACE):
+        rows = [_placed(plan, one) for one in states]
+        secrets = new_secrets()
+        if self._digest(plan, secrets) == _together([one.digests(secrets) for one in rows]):
             return 0, 0
-        count = self._count(places.without(rows, PLACE))
+        places = self._placed(plan).places()
+        count = self._count(places.without(all_rows([one.places() for one in rows]), PLACE))
         return count, self._count(places) if count else 0
 
     @property
@@ -126,22 +155,48 @@ class KeysStay:
         there, *keys = (set(map(repr, one.column(KEY).cast(kind).to_pylist())) for one in tables)
         return len(there.difference(*keys)), len(there)
 
-    def _places(self, plan: OperatorPlan) -> Rows:
-        """Return the places of the entries of the base: state, key and window."""
-        entries = without_deleted(plan, base_entries(self.engine, plan, [self.old], with_keys=True), -1)
-        maps = tuple(map_namespaces([self.old.meta]).items())
-        return entries.mapped(PlacedEntries(maps), KEYED_ENTRIES.append(PLACES.field(0))).select(PLACE)
+    def _placed(self, plan: OperatorPlan) -> Placed:
+        """Return the entries of the base, whose places are state, key and window."""
+        entries = without_deleted(plan, self.engine.read(self._read(plan)), -1)
+        return Placed(entries, self._places, KEYED_ENTRIES.append(PLACES.field(0)))
+
+    def _digest(self, plan: OperatorPlan, secrets: Secrets) -> Digest:
+        """Return the digest of the places of the base, which tasks make where they read it if no keys are removed."""
+        if plan.deletions:
+            return _together([self._placed(plan).digests(secrets)])
+        function = DigestedPlaces(self._places, secrets), DIGESTS
+        return _together([_collected(self.engine.read(self._read(plan, function)))])
+
+    def _read(self, plan: OperatorPlan, function: tuple[BatchFunction, pa.Schema] | None = None) -> ReadOptions:
+        """Return the read of the state's entries; their key groups do not matter."""
+        read = base_read(plan, [self.old], with_keys=True)
+        assert read.entries is not None
+        return replace(read, entries=replace(read.entries, max_parallelism=None, function=function))
+
+    @property
+    def _places(self) -> PlacedEntries:
+        return PlacedEntries(tuple(map_namespaces([self.old.meta]).items()))
 
     @staticmethod
     def _count(rows: Rows) -> int:
         return sum(row["count"] for row in rows.mapped(Counted(), COUNT).collected())
 
 
-def _places_of(plan: OperatorPlan, state: StateInput) -> Rows:
-    """Return the places of rows, with a value or without."""
+def _placed(plan: OperatorPlan, state: StateInput) -> Placed:
+    """Return the rows of a state, which have places with a value or without."""
     assert isinstance(state.descriptor, KeyedDescriptor)
     rows = DescribedRows(state.descriptor, state.rows.schema, plan.max_parallelism, plan.label)
-    return state.rows.mapped(PlacedRows(rows, (0,), 0), ORDERED_PLACES).select(PLACE)
+    return Placed(state.rows, PlacedRows(rows, (0,), 0), ORDERED_PLACES)
+
+
+def _collected(digests: Rows) -> list[Digest]:
+    return [(row["count"], row["first"], row["second"]) for row in digests.collected()]
+
+
+def _together(tables: Sequence[Sequence[Digest]]) -> Digest:
+    """Return the digest of all places: of the same places in another order, or in other parts, it is the same."""
+    counts, first, second = zip((0, 0, 0), *chain.from_iterable(tables), strict=True)
+    return sum(counts), reduce(xor, first), reduce(xor, second)
 
 
 def with_consent(

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ B = TypeVar("B")
 CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 #: The column of key groups that a function of the user computes.
 HASHED = "__savepoint_key_group_of_hash"
-#: Converts the batches of a part of a table.
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-
 
 #: Options of a read as the user gave them, or a read that only plans have, of entries or differences.
 ReadOptions = Mapping[str, str] | SavepointReadOptions
@@ -62,12 +60,6 @@ class Rows(Protocol):
 
     def without(self, keys: Self, column: str) -> Self:
         """Return the rows whose value of a column of bytes is not among those of another table."""
-
-    def has_same(self, other: Self, column: str) -> bool:
-        """Return whether both have the same values of a column of bytes, where that is cheaper than :meth:`without`.
-
-        False says nothing.
-        """
 
     def joined(self, other: Self, column: str) -> Self:
         """Return the rows with the other columns of the row of another table that has the same bytes; NULL if none."""

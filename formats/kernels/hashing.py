@@ -16,9 +16,16 @@ from pyspark_savepoint.formats.kernels._jit import inline
 from pyspark_savepoint.formats.kernels.load import be_u32, be_u64
 
 Secret = tuple[Any, Any, Any]
+
+
+def new_secret() -> Secret:
+    """Return another key."""
+    return np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64))
+
+
 #: The key of this process's hash tables. It is an argument of kernels, because cached machine code outlives the
 #: process, and a tuple, because its words then stay in registers.
-SECRET: Secret = (np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64)))
+SECRET = new_secret()
 LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 

@@ -42,6 +42,22 @@ def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
 
 
 @kernel
+def digest_spans(buf: Any, start: Any, end: Any, first: int, secret: Any, another: Any, out: Any) -> int:
+    """Combine ``out`` with two hashes of every span from ``first`` on that differs from the one before it.
+
+    Return how many these are. The same spans in another order give the same.
+    """
+    count = 0
+    for i in range(first, start.shape[0]):
+        if i > 0 and equal_between(buf, start[i - 1], end[i - 1], buf, start[i], end[i]):
+            continue
+        out[0] ^= hash_span(buf, start[i], end[i], secret)
+        out[1] ^= hash_span(buf, start[i], end[i], another)
+        count += 1
+    return count
+
+
+@kernel
 def length_digits(lengths: Any, out: Any) -> None:
     """Compute the bytes of the little-endian length after a variable part: at least one."""
     for i in range(lengths.shape[0]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -26,6 +26,10 @@ DEFAULT_BATCH_ROWS = 32_768
 MIN_WINDOW = 1 << 8
 
 
+#: Converts the batches of a part of a table.
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+
+
 @dataclass(frozen=True, slots=True)
 class EntriesRequest:
     """Request for table ``entries``.
@@ -35,7 +39,8 @@ class EntriesRequest:
     ``raw_timers`` includes timers in raw keyed state. ``digest`` is the checksum of the snapshot's metadata, as hex
     digits: another version is an error, so that all tasks read the same one. Without it any version is read. State that
     is damaged is left out: the handles of ``lost_subtasks``, those of raw keyed state of ``lost_raw``,
-    ``lost_key_groups``, and ``lost_files`` of databases, each with the first key group of its database.
+    ``lost_key_groups``, and ``lost_files`` of databases, each with the first key group of its database. ``function``,
+    with the schema of what it yields, is applied to the batches of each partition where it is read.
     """
 
     states: tuple[tuple[str, bool] | None, ...]
@@ -47,6 +52,7 @@ class EntriesRequest:
     lost_raw: tuple[int, ...] = ()
     lost_key_groups: tuple[int, ...] = ()
     lost_files: tuple[tuple[int, str], ...] = ()
+    function: tuple[BatchFunction, pa.Schema] | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError if the digest is not one."""

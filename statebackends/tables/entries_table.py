@@ -54,7 +54,7 @@ class EntriesTable:
         self.max_parallelism: int | None = opened.operator.max_parallelism
         self.state_bytes = opened.operator.state_size
         self.warnings: tuple[str, ...] = ()
-        self.schema = KEYED_ENTRIES if self.entries.keys else ENTRIES
+        self.schema = _entries_of(self.entries) if self.entries.function is None else self.entries.function[1]
 
     def select(self, columns: Sequence[str]) -> EntriesTable:
         """Return this table restricted to some columns."""
@@ -84,12 +84,18 @@ class EntriesPartition:
     request: TableRequest
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield entries in the order of the files."""
+        """Yield entries in the order of the files, or what the function of the request makes of them."""
+        if self.entries.function is None:
+            yield from self._entries(self.schema.names)
+        else:
+            yield from self.entries.function[0](self._entries(_entries_of(self.entries).names))
+
+    def _entries(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         numbers = {state: number for number, state in enumerate(self.entries.states) if state is not None}
         with self.split.opened_ahead():
             for batch, key in self._all(numbers):
                 moved = batch if self.entries.max_parallelism is None else self._rehashed(batch, key)
-                yield moved.select(self.schema.names)
+                yield moved.select(names)
 
     def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
         for source in self.split.sources:
@@ -127,6 +133,11 @@ class EntriesPartition:
         groups = key_groups_for_hashes(hashes, self.entries.max_parallelism)
         index = batch.schema.get_field_index(KEY_GROUP)
         return batch.set_column(index, batch.schema.field(index), fixed_array(pa.int32(), groups))
+
+
+def _entries_of(request: EntriesRequest) -> pa.Schema:
+    """Return the columns of the entries that a request asks for."""
+    return KEYED_ENTRIES if request.keys else ENTRIES
 
 
 def timer_entries(queue: TimerQueue, at: Cursors, key_group: int, number: int) -> pa.RecordBatch:

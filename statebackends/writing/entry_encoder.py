@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
@@ -198,6 +200,44 @@ class PlacedEntries:
             places = entry_keys(state, binary_column(buffer, start, end))
             columns = [batch.column(name) for name in KEYED_ENTRIES.names]  # a join may have moved them
             yield pa.RecordBatch.from_arrays([*columns, places], schema=KEYED_ENTRIES.append(PLACES.field(0)))
+
+
+#: How many places there are, and two hashes of all.
+DIGESTS = pa.schema([pa.field("count", pa.int64()), pa.field("first", pa.int64()), pa.field("second", pa.int64())])
+#: The keys of both: nobody can write places that have the hashes of others.
+Secrets = tuple[Any, Any]
+
+
+def new_secrets() -> Secrets:
+    """Return other keys of both hashes."""
+    from pyspark_savepoint.formats.kernels.hashing import new_secret
+
+    return new_secret(), new_secret()
+
+
+@dataclass(frozen=True)
+class DigestedPlaces:
+    """Function for ``mapInArrow`` from what ``places`` takes to one row: how many places it yields, and two hashes.
+
+    Neighbours with the same place, as entries of a map are, count once.
+    """
+
+    places: BatchFunction
+    secrets: Secrets
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the digest of all places."""
+        from pyspark_savepoint.formats.kernels import keys
+
+        count, digest, last = 0, np.zeros(2, np.uint64), None
+        for batch in self.places(batches):
+            if not len(batch):
+                continue
+            buffer, start, end = spans_of(batch.column(PLACE))
+            seen = int(last == buffer[start[0] : end[0]].tobytes())
+            count += keys.digest_spans(buffer, start, end, seen, *self.secrets, digest)
+            last = buffer[start[-1] : end[-1]].tobytes()
+        yield pa.RecordBatch.from_arrays([pa.array([n]) for n in (count, *digest.view(np.int64))], schema=DIGESTS)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, ReadOptions, SessionLookup
+    from pyspark_savepoint.plan.engine import Cell, PartTask, Pieces, ReadOptions, SessionLookup
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import PartOfWrite
     from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
@@ -141,10 +142,6 @@ class LocalRows:
                 yield batch.filter(index().places(batch.column(column)).is_null())
 
         return self._each(self.schema, kept)
-
-    def has_same(self, other: LocalRows, column: str) -> bool:
-        """Return False: values in memory are found at once."""
-        return False
 
     def joined(self, other: LocalRows, column: str) -> LocalRows:
         """Return the rows with the columns of another table, which is held in memory."""

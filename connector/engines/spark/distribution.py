@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pyspark_savepoint.options.keywords import KeyOptions
-    from pyspark_savepoint.plan.engine import BatchFunction
     from pyspark_savepoint.plan.key_hashes import KeyHashing
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.

@@ -75,7 +75,8 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.snapshot.publication import Staging
     from pyspark_savepoint.formats.snapshot.relocation import FileCopy
-    from pyspark_savepoint.plan.engine import BatchFunction, Cell, PartTask, Pieces, ReadOptions, SessionLookup
+    from pyspark_savepoint.plan.engine import Cell, PartTask, Pieces, ReadOptions, SessionLookup
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
@@ -155,15 +156,6 @@ class SparkRows:
     def without(self, keys: SparkRows, column: str) -> SparkRows:
         """Return the rows whose value of a column is not in another table."""
         return SparkRows(self.frame.join(keys.frame, column, "left_anti"))
-
-    def has_same(self, other: SparkRows, column: str) -> bool:
-        """Return whether both have as many values, with the same two hashes under secret seeds: it takes no shuffle."""
-        seeds = secrets.randbits(63), secrets.randbits(63)
-        return self._digest(column, seeds) == other._digest(column, seeds)
-
-    def _digest(self, column: str, seeds: tuple[int, int]) -> tuple[int, ...]:
-        hashes = [F.bit_xor(F.xxhash64(F.lit(seed), F.col(quoted(column)))) for seed in seeds]
-        return tuple(self.frame.agg(F.count(F.lit(1)), *hashes).collect()[0])
 
     def joined(self, other: SparkRows, column: str) -> SparkRows:
         """Return the rows with the columns of another table, NULL where it has no such value."""

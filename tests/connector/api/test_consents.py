@@ -12,6 +12,7 @@ import pytest
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.errors import CorruptStateError, OptionError
+from pyspark_savepoint.plan.consents import KeysStay
 from tests.data import unpacked
 
 if TYPE_CHECKING:
@@ -54,6 +55,18 @@ def test_keys_that_would_go_are_counted(kind: str, tmp_path: Path) -> None:
     whole = base.with_state(operator, state, rows).write(tmp_path / "whole")
     again = rows_of(whole, operator, state).to_arrow()
     assert sorted(map(repr, again.to_pylist())) == sorted(map(repr, rows.to_pylist()))
+
+
+@pytest.mark.parametrize("kind", ["value", "list", "map", "window"])
+def test_rows_with_the_same_keys_are_found_by_hashes(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry of a map has the place of its key, and a base with many entries has as many places as rows."""
+    monkeypatch.setattr(KeysStay, "_count", lambda *_: pytest.fail("keys were compared one by one"))
+    base, (operator, state, _) = pyspark_savepoint.open(SHOP), STATES[kind]
+    rows = rows_of(base, operator, state).to_arrow()
+    base.with_state(operator, state, rows.take(list(reversed(range(len(rows)))))).write(tmp_path / "turned")
+    base.with_max_parallelism(512).with_state(operator, state, rows).write(tmp_path / "more-key-groups")
 
 
 def test_keys_that_are_removed_need_no_consent(tmp_path: Path) -> None:
