@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from pyspark_savepoint.api.evolution_checks import text_of
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
 from pyspark_savepoint.command_line.commands import CatchUp, Evolve
@@ -18,6 +20,7 @@ from pyspark_savepoint.command_line.read_options import read_options
 from pyspark_savepoint.command_line.row_files import rows_of_file
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.plan.backfills import types_of_texts
 from pyspark_savepoint.statebackends.evolution.changes import Evolution
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
@@ -40,7 +43,7 @@ def evolve(arguments: Evolve, output: Output) -> int:
     evolved = None
     if target is not None and evolution.exit_code != REFUSED:
         try:
-            evolved = _evolved(arguments, target)
+            evolved = _evolved(arguments, target, types_of_texts(evolution))
         except UnsupportedStateError as error:
             if not arguments.dry_run:
                 raise
@@ -94,11 +97,17 @@ def catch_up(arguments: CatchUp, output: Output) -> int:
     return int(bool(row_count))
 
 
-def _evolved(arguments: Evolve, target: str) -> LocalSavepoint:
-    """Return the savepoint for the new query, not written yet; the target must be free."""
+def _evolved(arguments: Evolve, target: str, types: Mapping[str, Mapping[str, pa.DataType]]) -> LocalSavepoint:
+    """Return the savepoint for the new query, not written yet; the target must be free.
+
+    ``types`` are those of the columns that are given, by the name of what they are given for.
+    """
     free_target(arguments, target)
     files = pairs("--backfill", arguments.backfill)
-    rows = {name: rows_of_file(Path(file).expanduser(), None, {}) for name, file in files.items()}
+    rows = {
+        name: rows_of_file(Path(file).expanduser(), None, types.get(name, {}), names_types=False)
+        for name, file in files.items()
+    }
     return opened(arguments, arguments.path).evolve(
         Path(arguments.old_plan),
         Path(arguments.new_plan),

@@ -102,13 +102,16 @@ def _expect_file(path: Path) -> None:
         raise SnapshotNotFoundError("there is no such file", path=str(path), found=kind, remedy=remedy)
 
 
-def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType]) -> RowsOfFile:
+def rows_of_file(
+    path: Path, form: str | None, types: Mapping[str, pa.DataType], *, names_types: bool = True
+) -> RowsOfFile:
     """Open a file as rows.
 
     Args:
         path: The file.
         form: ``parquet``, ``arrow``, ``json`` (an object per line) or ``csv`` (with a header); None: by its suffix.
         types: Types of columns, for JSON lines and CSV; types of other names are left out.
+        names_types: Whether the command has option ``--type``, which errors then name.
 
     Returns:
         The rows; the file is read when they are.
@@ -126,9 +129,9 @@ def rows_of_file(path: Path, form: str | None, types: Mapping[str, pa.DataType])
         if form == "arrow":
             return ArrowRowsOfFile(path)
         if form == "csv":
-            return CsvRows(path, types)
+            return CsvRows(path, types, names_types=names_types)
         if form == "json":
-            return JsonLines(path, types)
+            return JsonLines(path, types, names_types=names_types)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise OptionError(
             f"the file is no {form} that can be read",
@@ -196,8 +199,9 @@ class ArrowRowsOfFile(RowsOfFile):
 class TypedTexts(RowsOfFile):
     """Rows of a text file, each value a JSON value, with the types of their columns."""
 
-    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType], *, names_types: bool = True) -> None:
         self.path = path
+        self._names_types = names_types
         self._count = 0
         columns: dict[str, Seen] = {}
         values = 0
@@ -248,7 +252,7 @@ class TypedTexts(RowsOfFile):
             raise ValueRangeError(
                 f"{self.path.name}, line {line}, column {name!r}: {problem}",
                 found=repr(value)[:200],
-                remedy=f"name its type: --type {name}=...",
+                remedy=f"name its type: --type {name}=..." if self._names_types else "give the rows as Parquet",
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -268,11 +272,12 @@ class TypedTexts(RowsOfFile):
             if isinstance(value, Decimal | list | dict):
                 pa.scalar(value, column.type)
         except (OptionError, ValueError, ArithmeticError, TypeError, pa.ArrowException) as error:
+            other = f", or name another type: --type {column.name}=..." if self._names_types else ""
             raise ValueRangeError(
                 f"{self.path.name}, line {line}, column {column.name!r}: not a value of the column's type",
                 expected=str(column.type),
                 found=repr(cell)[:200],
-                remedy=f"correct the value, or name another type: --type {column.name}=...; {_why(error)}",
+                remedy=f"correct the value{other}; {_why(error)}",
             ) from None
         return value
 

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean, type_name
-from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
 from pyspark_savepoint.plan.engine import Engine, Rows, gathered
 from pyspark_savepoint.plan.joined_states import FoundTableRows, KeyedTable
 from pyspark_savepoint.statebackends.evolution.changes import (
@@ -34,7 +35,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OperatorChange,
     StateChange,
 )
-from pyspark_savepoint.statebackends.evolution.exact import exactly
+from pyspark_savepoint.statebackends.evolution.exact import as_given, expect_held
 from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import SORTED, FoundTable
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
@@ -44,8 +45,8 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_
 
 #: Layouts of views, whose rows are found by the key alone: a key has several.
 VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
-#: The column of the ends of windows, as SQL calls it.
-WINDOW_END = "window_end"
+#: The column of the ends of windows, as SQL calls it, and its type.
+WINDOW_END, MOMENT = "window_end", LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
 #: Layouts whose values are found by the key alone.
 BY_KEY = (Layout.ACCUMULATORS, *VIEWS)
 
@@ -198,6 +199,25 @@ class BackfillInput:
     by_rows: Mapping[str, tuple[FoundTableRows, ...]]
 
 
+def types_of_texts(evolution: Evolution) -> dict[str, dict[str, pa.DataType]]:
+    """Return the types of columns that are given as text, such as CSV, by the name under which they are given."""
+    columns: dict[str, list[Column]] = {}
+    for name, fields in required_fields(evolution).items():
+        for one in fields:
+            assert one.operator.new is not None
+            own = columns.setdefault(name, [*one.operator.new.key])
+            own += [] if one.of_key else [column for column, _ in _finding(one)]
+            parts = [part for end, part in PARTS_OF_NAMES.items() if one.field.name.endswith(end)]
+            own += [Column(each, one.field.kind) for each in (name, name.rpartition(".")[2], one.field.name, *parts)]
+    for history in evolution.histories.values():
+        for branches in history.inputs:
+            for branch in branches:
+                columns.setdefault(branch.table, []).extend(one for one in branch.columns if one is not None)
+    return {
+        name: {column.name: arrow_type(column.kind, DecodeOptions()) for column in own} for name, own in columns.items()
+    }
+
+
 def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Evolution) -> BackfillInput:
     """Return what a user gave; raise OptionError for a table that does not fit."""
     wanted = required_fields(evolution)
@@ -227,6 +247,8 @@ def backfill_input(engine: Engine, backfill: Mapping[str, object], evolution: Ev
                 assert one.state.new is not None
                 shares = sum(1 for other in wanted[name] if other.state is one.state) > 1
                 by, value = _by_and_value(name, rows.schema.names, one, shares=shares)
+                types = {column.name: column.kind for column, _ in by}
+                expect_held(rows.schema, {**types, value: one.field.kind}, name)
                 table: pa.Table | None = None
                 if _can_be_sorted(one, by):
                     table, rows = engine.at_most(rows, MOST_HELD)
@@ -275,6 +297,8 @@ def _keyed_table(name: str, place: str, rows: Rows, fields: Sequence[RequiredFie
         columns.append(Column(value, one.field.kind))
         kinds.append(Column(one.field.name, replace(one.field.kind, nullable=True)))
         values.append((one.state.new.name, own_name(name, one.field)))
+    types = {column.name: column.kind for column in (*(column for column, _ in finding), *columns)}
+    expect_held(rows.schema, types | ({WINDOW_END: MOMENT} if windowed else {}), name)
     of_rows = [Column(column.name, replace(column.kind, nullable=True)) for column, _ in finding]
     shape = StateShape(place, "list", Layout.ROW_LIST, "", (*of_rows, *kinds))
     once = any(one.state.new is None or one.state.new.layout not in VIEWS for one in fields)
@@ -338,14 +362,12 @@ def _found_table(name: str, place: str, rows: Rows, required: RequiredField, by:
 
 def _lookup(name: str, own: str, table: pa.Table, required: RequiredField, by: By, value: str) -> Lookup:
     """Return a table whose rows are found by columns of the rows of a state."""
-    arrays = {
-        column.name: exactly(
-            table.column(column.name).combine_chunks(), replace(column.kind, nullable=True), column.name
-        )
-        for column, _ in by
-    }
-    kind = replace(required.field.kind, nullable=True)
-    given = pa.table({**arrays, own: exactly(table.column(value).combine_chunks(), kind, name)})
+
+    def values(column: str, kind: LogicalType) -> pa.Array:
+        return as_given(table.column(column).combine_chunks(), replace(kind, nullable=True), column, name)
+
+    arrays = {column.name: values(column.name, column.kind) for column, _ in by}
+    given = pa.table({**arrays, own: values(value, required.field.kind)})
     _expect_once(name, given, [column.name for column, _ in by])
     return Lookup(given, tuple((column.name, place) for column, place in by))
 

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_y
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.plan.engine import Engine, Rows, gathered
 from pyspark_savepoint.plan.made_rows import no_rows
-from pyspark_savepoint.statebackends.evolution.exact import raw_type
+from pyspark_savepoint.statebackends.evolution.exact import expect_held, raw_type
 from pyspark_savepoint.statebackends.evolution.histories import Branch
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
 from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import (
@@ -126,7 +126,8 @@ class Joining:
 
     def _selected(self, branch: Branch) -> Rows:
         rows = (self.rows or {})[branch.table]
-        names = [column.name for column in branch.columns if column is not None]
+        types = {column.name: column.kind for column in branch.columns if column is not None}
+        names = list(types)
         for name in names:
             if name not in rows.schema.names:
                 raise OptionError(
@@ -135,7 +136,8 @@ class Joining:
                     found=", ".join(rows.schema.names),
                     remedy=did_you_mean(name, rows.schema.names),
                 )
-        rows = rows.select(*dict.fromkeys(names)) if names else rows
+        expect_held(rows.schema, types, branch.table)
+        rows = rows.select(*names) if names else rows
         in_order = self.computed is not None and self.computed.history.in_order
         return self.engine.in_order(rows, ORDER) if in_order else rows
 

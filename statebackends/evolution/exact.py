@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import DecodeOptions, struct_array
-from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import (
+    BINARIES,
     MAX_LENGTH,
     RAW_TIMESTAMP,
     STRINGS,
@@ -16,6 +20,7 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import (
     LogicalType,
     arrow_type,
 )
+from pyspark_savepoint.statebackends.types.type_names import spark_type
 
 #: Times are the numbers that Flink stores, so that none is lost.
 RAW = DecodeOptions(timestamps="raw")
@@ -23,6 +28,87 @@ WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 NANOS_PER_MILLI, MILLIS_PER_SECOND = 1_000_000, 1000
 #: How many of Arrow's units a millisecond has; none of the longer one.
 UNITS_PER_MILLI = {"ns": NANOS_PER_MILLI, "us": 1000, "ms": 1, "s": 0}
+
+
+TYPES = pa.types
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_integer(kind) or TYPES.is_floating(kind) or TYPES.is_decimal(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_string(kind) or TYPES.is_large_string(kind) or TYPES.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    fixed = TYPES.is_fixed_size_binary(kind)
+    return bool(fixed or TYPES.is_binary(kind) or TYPES.is_large_binary(kind) or TYPES.is_binary_view(kind))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_list(kind) or TYPES.is_large_list(kind) or TYPES.is_fixed_size_list(kind))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_timestamp(kind) or kind in (RAW_TIMESTAMP, pa.int64()))
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_time(kind) or TYPES.is_integer(kind))
+
+
+def _is_duration(kind: pa.DataType) -> bool:
+    return bool(TYPES.is_duration(kind) or TYPES.is_integer(kind))
+
+
+#: Which types of a user's column hold values of a type. Other types, such as of a Java class, are not told apart.
+HOLDING: Mapping[str, Callable[[pa.DataType], bool]] = {
+    **dict.fromkeys((*WHOLE_NUMBERS, "DECIMAL", "FLOAT", "DOUBLE", "INTERVAL_YEAR_MONTH"), _is_number),
+    **dict.fromkeys(STRINGS, _is_text),
+    **dict.fromkeys(BINARIES, _is_bytes),
+    **dict.fromkeys(TIMESTAMPS, _is_moment),
+    "BOOLEAN": TYPES.is_boolean,
+    "DATE": TYPES.is_date,
+    "TIME_WITHOUT_TIME_ZONE": _is_time,
+    "INTERVAL_DAY_TIME": _is_duration,
+    "ARRAY": _is_list,
+    "MAP": TYPES.is_map,
+    "ROW": TYPES.is_struct,
+}
+
+
+def holds(column_type: pa.DataType, kind: LogicalType) -> bool:
+    """Return whether a column of a user may have values of a type: no text becomes a number, and no number a text.
+
+    >>> from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
+    >>> [holds(one, logical_type_of("BIGINT")) for one in (pa.int32(), pa.float64(), pa.string())]
+    [True, True, False]
+    """
+    if TYPES.is_dictionary(column_type):
+        column_type = column_type.value_type
+    if TYPES.is_null(column_type) or kind.root not in HOLDING:
+        return True
+    if not HOLDING[kind.root](column_type):
+        return False
+    if column_type == RAW_TIMESTAMP or not TYPES.is_nested(column_type):
+        return True
+    return all(
+        holds(column_type.field(place).type, child)
+        for place, child in enumerate(kind.children[: column_type.num_fields])
+    )
+
+
+def expect_held(schema: pa.Schema, columns: Mapping[str, LogicalType], backfill: str) -> None:
+    """Raise OptionError for a column of a user's table whose type holds no values of the one that is wanted."""
+    for name, kind in columns.items():
+        if name in schema.names and not holds(schema.field(name).type, kind):
+            raise OptionError(
+                f"backfill {backfill!r} has column {name!r} in another type",
+                expected=str(replace(kind, nullable=True)),
+                found=spark_type(schema.field(name).type).upper(),
+                remedy="convert the column to this type first",
+            )
 
 
 def raw_type(kind: LogicalType) -> pa.DataType:
@@ -33,14 +119,14 @@ def raw_type(kind: LogicalType) -> pa.DataType:
 def exactly(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     """Return a column as values of a type; raise ValueRangeError for the first that does not fit, or is NULL."""
     wanted = raw_type(kind)
-    if pa.types.is_null(column.type):
+    if TYPES.is_null(column.type):
         column = pa.nulls(len(column), wanted)
     elif kind.root in TIMESTAMPS:
         column = _timestamps(column, kind, name)
-    elif kind.root in STRINGS and not pa.types.is_string(column.type):
+    elif kind.root in STRINGS and not TYPES.is_string(column.type):
         column = _texts(column, kind, name)
     elif column.type != wanted:
-        column = _cast(column, wanted, name, kind)
+        column = _cast(_as_stored(column, name, kind), wanted, name, kind)
     if kind.root in STRINGS and kind.length < MAX_LENGTH:
         _expect_length(column, kind, name)
     # The reader fills a NOT NULL field of processing time with NULL, as Flink does.
@@ -53,17 +139,61 @@ def exactly(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     return column
 
 
-def _cast(column: pa.Array, wanted: pa.DataType, name: str, kind: LogicalType) -> pa.Array:
+def as_given(column: pa.Array, kind: LogicalType, name: str, backfill: str) -> pa.Array:
+    """Return a column of a user's table as values of a type; raise ValueRangeError for the first that does not fit."""
     try:
-        if pa.types.is_integer(column.type) and pa.types.is_decimal(wanted):
-            # Arrow asks for the digits of all numbers of the type, not of those that are there.
-            column = pa.array(column.to_pylist(), pa.decimal128(38, wanted.scale))
-        cast = column.cast(wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise _does_not_fit(name, kind, str(error).splitlines()[0]) from None
-    if pa.types.is_floating(wanted) and not cast.cast(column.type, safe=False).equals(column):
-        raise _does_not_fit(name, kind, f"a {column.type} that a {wanted} does not hold")
-    return cast
+        return exactly(column, kind, name)
+    except ValueRangeError as error:
+        raise ValueRangeError(
+            f"backfill {backfill!r}: a value of column {name!r} does not fit",
+            expected=str(kind),
+            found=error.facts.get("found"),
+            remedy="give values that the type holds, without rounding them",
+        ) from None
+
+
+def _as_stored(column: pa.Array, name: str, kind: LogicalType) -> pa.Array:
+    """Return times of day and durations in milliseconds, which is what Flink stores; any other column as it is."""
+    if TYPES.is_time(column.type) and kind.root == "TIME_WITHOUT_TIME_ZONE":
+        return _converted(column, pa.time32("ms"), name, kind)
+    if TYPES.is_duration(column.type) and kind.root == "INTERVAL_DAY_TIME":
+        return _converted(column, pa.duration("ms"), name, kind)
+    return column
+
+
+def _cast(column: pa.Array, wanted: pa.DataType, name: str, kind: LogicalType) -> pa.Array:
+    if TYPES.is_integer(column.type) and TYPES.is_decimal(wanted):
+        # Arrow asks for the digits of all numbers of the type, not of those that are there.
+        column = pa.array(column.to_pylist(), pa.decimal128(38, wanted.scale))
+    return _converted(column, wanted, name, kind)
+
+
+def _converted(column: pa.Array, target: pa.DataType, name: str, kind: LogicalType) -> pa.Array:
+    """Return a column as another Arrow type; raise ValueRangeError for the first value that it does not hold."""
+    cast = _without_loss(column, target)
+    if cast is not None:
+        return cast
+    low, high = 0, len(column)  # all before the first one fit, and not all before the second
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _without_loss(column[low:middle], target) is None else (middle, high)
+    value = column[low].as_py() if len(column) else ""
+    raise _does_not_fit(name, kind, f"{value!r} of type {spark_type(column.type).upper()}")
+
+
+def _without_loss(column: pa.Array, target: pa.DataType) -> pa.Array | None:
+    """Return a column as another type; None if that would lose something, or there is no way."""
+    try:
+        cast = column.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
+        return None
+    may_round = TYPES.is_floating(target) or (TYPES.is_floating(column.type) and TYPES.is_decimal(target))
+    if not may_round:
+        return cast
+    same = pc.equal(cast.cast(column.type, safe=False), column)
+    if TYPES.is_floating(column.type):
+        same = pc.or_(same, pc.is_nan(column))
+    return cast if pc.all(same).as_py() in (True, None) else None
 
 
 def _does_not_fit(name: str, kind: LogicalType, found: str) -> ValueRangeError:
@@ -76,16 +206,18 @@ def _does_not_fit(name: str, kind: LogicalType, found: str) -> ValueRangeError:
 
 
 def _expect_length(column: pa.Array, kind: LogicalType, name: str) -> None:
-    longest = pc.max(pc.utf8_length(column)).as_py()
+    lengths = pc.utf8_length(column)
+    longest = pc.max(lengths).as_py()
     if longest is not None and longest > kind.length:
-        raise _does_not_fit(name, kind, f"a text of {longest} characters")
+        text = column[pc.index(lengths, longest).as_py()].as_py()
+        raise _does_not_fit(name, kind, f"{text!r}, which has {longest} characters")
 
 
 def _timestamps(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     """Return times in another precision: milliseconds alone, or milliseconds and the nanoseconds within one."""
     wanted = raw_type(kind)
     valid = np.asarray(column.is_valid())
-    if pa.types.is_timestamp(column.type):
+    if TYPES.is_timestamp(column.type):
         numbers = np.asarray(column.cast(pa.int64()).fill_null(0), np.int64)
         per_milli = UNITS_PER_MILLI[column.type.unit]
         millis = numbers // per_milli if per_milli else numbers * MILLIS_PER_SECOND
@@ -96,7 +228,7 @@ def _timestamps(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
         return column
     if column.type not in (RAW_TIMESTAMP, pa.int64()):
         raise _does_not_fit(name, kind, f"values of {column.type}")
-    if pa.types.is_struct(wanted):
+    if TYPES.is_struct(wanted):
         nothing = pa.array(np.zeros(len(column), np.int32))
         return struct_array(wanted, [pa.concat_arrays([column.cast(pa.int64())]), nothing], len(column), valid)
     millis, nanos = column.flatten()
@@ -110,12 +242,11 @@ def _timestamps(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
 
 def _texts(column: pa.Array, kind: LogicalType, name: str) -> pa.Array:
     """Return whole numbers, decimals and booleans as Flink's CAST to STRING shows them."""
-    types = pa.types
-    if types.is_integer(column.type):
+    if _is_text(column.type) or TYPES.is_integer(column.type):
         return column.cast(pa.string())
-    if types.is_boolean(column.type):
+    if TYPES.is_boolean(column.type):
         return pc.if_else(column, "TRUE", "FALSE").cast(pa.string())
-    if types.is_decimal(column.type):
+    if TYPES.is_decimal(column.type):
         values = (None if value is None else format(value, "f") for value in column.to_pylist())
         return pa.array(values, pa.string())
     raise UnsupportedStateError(

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.evolution.changes import Expression, StateChange
-from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.exact import as_given, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.descriptors import EXACT
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import KEY, OldStates
@@ -116,11 +116,10 @@ class AnsweringRows:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row for each."""
         for batch in batches:
-            by = [
-                exactly(batch.column(column.name), _nullable(column).kind, column.name) for column, _ in self.table.by
-            ]
-            value = self.table.value
-            values = exactly(batch.column(value.name), _nullable(value).kind, self.table.name)
+            *by, values = (
+                as_given(batch.column(column.name), _nullable(column).kind, column.name, self.table.name)
+                for column in (*(column for column, _ in self.table.by), self.table.value)
+            )
             yield _rows(self.table.schema, len(batch), by, None, values)
 
 

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.evolution.accumulators import BIGINT, NO_ORDER, WAITING, Buffer
 from pyspark_savepoint.statebackends.evolution.changes import FieldSource, Merge, OldField, StateChange, Verdict
-from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
+from pyspark_savepoint.statebackends.evolution.exact import as_given, exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.expected_rows import COUNTER
 from pyspark_savepoint.statebackends.evolution.histories import (
     HISTORY,
@@ -61,7 +61,7 @@ def input_rows(branch: Branch, batch: pa.RecordBatch) -> tuple[tuple[pa.Array, .
     columns = [
         pa.nulls(len(batch))
         if column is None
-        else exactly(batch.column(column.name), replace(column.kind, nullable=True), column.name)
+        else as_given(batch.column(column.name), replace(column.kind, nullable=True), column.name, branch.table)
         for column in branch.columns
     ]
     return through(branch.steps, columns, len(batch))

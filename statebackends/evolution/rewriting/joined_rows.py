@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.columns import Longs, struct_array
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import Expression, OldKey, StateChange
-from pyspark_savepoint.statebackends.evolution.exact import exactly
+from pyspark_savepoint.statebackends.evolution.exact import as_given
 from pyspark_savepoint.statebackends.evolution.histories import BUFFER, FOLLOWING, HISTORY, ROWS
 from pyspark_savepoint.statebackends.evolution.rewriting.batches import of_each
 from pyspark_savepoint.statebackends.evolution.rewriting.history_rows import Computed
@@ -96,14 +96,14 @@ class GivenRows:
         count, arrays = len(batch), []
         for one in self.schema:
             if one.name == KEY:
-                fields = [_exact(batch, column, column.kind) for column in self.key]
+                fields = [self._exact(batch, column, column.kind) for column in self.key]
                 arrays.append(struct_array(one.type, fields, count))
             elif one.name == WINDOW_COLUMN and self.window is not None:
                 arrays.append(_numbers(batch.column(self.window)).cast(one.type))
             elif one.name == self.table.shape.name:
                 offsets = pa.array(np.arange(count + 1, dtype=np.int32))
                 fields = [
-                    _numbers(batch.column(column.name)) if column.name == self.window else _exact(batch, column)
+                    _numbers(batch.column(column.name)) if column.name == self.window else self._exact(batch, column)
                     for column in self.columns
                 ]
                 elements = struct_array(one.type.value_type, fields, count)
@@ -112,10 +112,9 @@ class GivenRows:
                 arrays.append(pa.nulls(count, one.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-
-def _exact(batch: pa.RecordBatch, column: Column, kind: LogicalType | None = None) -> pa.Array:
-    wanted = kind or replace(column.kind, nullable=True)
-    return pa.concat_arrays([exactly(batch.column(column.name), wanted, column.name)])
+    def _exact(self, batch: pa.RecordBatch, column: Column, kind: LogicalType | None = None) -> pa.Array:
+        wanted = kind or replace(column.kind, nullable=True)
+        return pa.concat_arrays([as_given(batch.column(column.name), wanted, column.name, self.table.name)])
 
 
 def _numbers(column: pa.Array) -> pa.Array:

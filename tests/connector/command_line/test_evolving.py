@@ -188,3 +188,33 @@ def test_changes_of_the_sink(run: Run) -> None:
     assert {record["_change_type"] for record in ran.records} == {"delete"}
     same = run("catch-up", before, before, "--old-plan", old, "--new-plan", old)
     assert (same.code, same.out) == (0, "no changes\n")
+
+
+@pytest.mark.parametrize("name", ["totals.csv", "totals.jsonl"])
+def test_texts_have_the_types_of_the_query(run: Run, tmp_path: Path, name: str) -> None:
+    """Shops whose names look like numbers stay texts: nobody has to say so."""
+    folder = changes() / "2.3.0" / "agg-add-sum"
+    old = pyspark_savepoint.open(folder / "before")
+    rows = old.keyed_state("6_group-aggregate").to_arrow()
+    numbers = {"k0": "7", "k1": "0042", "k2": "1.50"}
+    keys = [{"f0": numbers[row["key"]["f0"]]} for row in rows.to_pylist()]
+    renamed = rows.set_column(0, "key", pa.array(keys, rows.schema.field("key").type))
+    old.with_state("6_group-aggregate", "accState", renamed, replace=True).write(tmp_path / "numbered")
+    texts = {
+        "totals.csv": "k,total\n7,1\n0042,2\n1.50,3\n",
+        "totals.jsonl": '{"k": "7", "total": 1}\n{"k": "0042", "total": 2}\n{"k": "1.50", "total": 3}\n',
+    }
+    (tmp_path / name).write_text(texts[name], "utf-8")
+    given = ["evolve", tmp_path / "numbered", *words("agg-add-sum", tmp_path / "new")[2:]]
+    assert run(*given, f"--backfill=total={tmp_path / name}").code == 0
+    states = pyspark_savepoint.open(tmp_path / "new").keyed_state("6_group-aggregate").to_arrow()
+    assert {row["key"]["f0"]: row["accState"]["f1"] for row in states.to_pylist()} == {"7": 1, "0042": 2, "1.50": 3}
+
+
+def test_a_text_that_is_no_value_of_its_column(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "totals.csv").write_text("k,total\nk0,1\nk1,many\nk2,3\n", "utf-8")
+    ran = run(*words("agg-add-sum", tmp_path / "new"), f"--backfill=total={tmp_path}/totals.csv")
+    assert ran.code == 2
+    assert "totals.csv, line 3, column 'total': not a value of the column's type" in ran.err
+    assert "--type" not in ran.err
+    assert not (tmp_path / "new").exists()
