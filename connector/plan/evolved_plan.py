@@ -141,7 +141,8 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
     shape = change.new or change.old
     assert shape is not None
     name = f"{shape.uid} ({shape.transformation})" if shape.is_generated else shape.uid
-    result = []
+    result: list[str] = []
+    whole: dict[tuple[Verdict, tuple[str, ...]], list[str]] = {}
     for state in change.states:
         fields = [
             f"{name}: {one.name}{_backfill_name(one)} is {one.verdict}{_of((one.reason,))}"
@@ -149,17 +150,20 @@ def _problems(change: OperatorChange, *, fills: bool) -> list[str]:
             if one.verdict in REFUSING or (one.source is None and state.new is not None)
         ]
         computed = state.old is not None and state.old.name.startswith(HISTORY)
-        whole = state.verdict is Verdict.BACKFILLED and not state.fields and not computed
-        if not fields and (state.verdict in REFUSING or whole):
-            fields = [f"{name}: state {state.new_name or state.old_name} is {state.verdict}{_of(state.reasons)}"]
+        is_whole = state.verdict is Verdict.BACKFILLED and not state.fields and not computed
+        if not fields and (state.verdict in REFUSING or is_whole):
+            whole.setdefault((state.verdict, state.reasons), []).append(state.new_name or state.old_name or "")
         result += fields
+    for (verdict, reasons), states in whole.items():
+        subject = f"state {states[0]} is" if len(states) == 1 else f"states {', '.join(states)} are"
+        result.append(f"{name}: {subject} {verdict}{_of(reasons)}")
     for one in change.key:
         if one.verdict in REFUSING or one.source is None:
             result.append(f"{name}: key {one.name} is {one.verdict}{_of((one.reason,))}")
     lost = (Verdict.LOST, Verdict.FILLED)
     if not result and (change.verdict in REFUSING or (change.verdict in lost and not fills)):
         result.append(f"{name}: {change.verdict}{_of((*change.reasons, *change.candidates))}")
-    return result
+    return list(dict.fromkeys(result))
 
 
 def _backfill_name(field: FieldSource) -> str:

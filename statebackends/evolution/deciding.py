@@ -14,6 +14,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     FieldSource,
     Merge,
     OldKey,
+    OldState,
     OperatorChange,
     Rex,
     StateChange,
@@ -321,7 +322,7 @@ class Pair:
         if settings.is_larger:
             states = tuple(self._larger(one) for one in states)
         elif settings.limit is not None:
-            states = tuple(_limited(one, settings.limit) for one in states)
+            states = tuple(_limited(one, settings.limit, self.before) for one in states)
         if rekeyed and self.node.kind in JOINS and self.node.kind != "join":
             states = tuple(StateChange(Verdict.REFUSED, None, one, reasons=(OTHER_KEYS,)) for one in self.new.states)
             return OperatorChange(Verdict.REFUSED, self.old, self.new, states, reasons=(OTHER_KEYS,))
@@ -630,20 +631,26 @@ def _merged(change: StateChange) -> StateChange:
 SESSIONS = "session-window-mapping"
 
 
+def _needs_state(source: object) -> bool:
+    """Return whether a value is computed of the rows of another state."""
+    return isinstance(source, OldState) or (isinstance(source, Call) and any(map(_needs_state, source.arguments)))
+
+
 def _of_sessions(change: StateChange, *, moves: bool) -> StateChange:
     """Refuse what would need windows of other keys to be merged, or sets that other windows have."""
     reason = "its windows end with a gap, so that those of keys that become one may be one window" if moves else ""
-    if any(one.verdict is Verdict.DERIVED for one in change.fields):
+    if any(one.verdict is Verdict.DERIVED and _needs_state(one.source) for one in change.fields):
         reason = "its windows end with a gap: what their sets of values tell is not computed"
     if not reason:
         return change
     return replace(change, verdict=Verdict.REFUSED, reasons=(*change.reasons, reason))
 
 
-def _limited(change: StateChange, limit: int) -> StateChange:
+def _limited(change: StateChange, limit: int, before: Node) -> StateChange:
     if change.new is None or change.old is None or change.new.layout not in RANKED:
         return change
-    reason = f"the best {limit} rows of each key stay; the sink keeps the others"
+    fewer = limit != (before.attributes.get("rankRange") or {}).get("end")
+    reason = f"the best {limit} rows of each key stay" + ("; the sink keeps the others" if fewer else "")
     verdict = worst((change.verdict, Verdict.TRANSFORMED))
     return replace(change, verdict=verdict, limit=limit, reasons=(*change.reasons, reason))
 

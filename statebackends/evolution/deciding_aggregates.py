@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pyspark_savepoint.statebackends.evolution.accumulators import IN_LISTS, Accumulator, Buffer, is_count_star
+from pyspark_savepoint.statebackends.evolution.accumulators import (
+    BIGINT,
+    IN_LISTS,
+    Accumulator,
+    Buffer,
+    is_count_star,
+)
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
     Cast,
@@ -44,6 +50,7 @@ NOT_RECOUNTED = (
     "and for calls with a filter"
 )
 RETRACTED = "rows of before are taken out later, which a filled value has not counted"
+COUNT_STAR = AggregateCall("COUNT", "", (), -1, distinct=False, kind=BIGINT)
 #: What OVER computes from the rows that it keeps.
 OF_ROWS = {"COUNT": "count_of_field", "SUM": "sum_of_rows", "$SUM0": "sum_of_rows"}
 
@@ -79,8 +86,7 @@ class Aggregation:
 
     def arguments(self, call: AggregateCall) -> str:
         """Return the digest of the arguments, filter and DISTINCT of a call, whatever its function."""
-        where = self.rows[call.filter].digest if call.filter >= 0 else None
-        return digest([self.rows[index].digest for index in call.arguments], where, call.distinct)
+        return digest([self.rows[index].digest for index in call.arguments], self.where(call), call.distinct)
 
     def keys_of(self, buffer: Buffer) -> tuple[tuple[str, str], ...]:
         """Return what a buffer means: its call and part, and COUNT(*) if it counts a column that is never NULL."""
@@ -101,6 +107,18 @@ class Aggregation:
     def is_never_null(self, place: int) -> bool:
         rows = aggregate_rows(self.lineage.plan, self.node)
         return place < len(rows) and not rows[place].kind.nullable
+
+    @cached_property
+    def never_null(self) -> frozenset[str]:
+        """Digests of columns that the query's tables, or the input, have as NOT NULL."""
+        columns = list(zip(self.rows, aggregate_rows(self.lineage.plan, self.node), strict=False))
+        for node in self.lineage.plan.of_kind("table-source-scan"):
+            columns += zip(self.lineage.of(node).fields, node.output, strict=True)
+        return frozenset(term.digest for term, column in columns if not column.kind.nullable)
+
+    def where(self, call: AggregateCall) -> str | None:
+        """Return the digest of the filter of a call."""
+        return self.rows[call.filter].digest if call.filter >= 0 else None
 
     @property
     def retracts(self) -> bool:
@@ -124,10 +142,11 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
     fields = tuple(_field(old, new, place, known, options) for place in range(len(new.accumulator.buffers)))
     fields = _all_or_nothing(new, fields, options)
     needed = {key for buffer in new.accumulator.buffers for key in new.keys_of(buffer)}
+    read = {place for one in fields for place in _places_in(one.source)}
     gone = [
         buffer.column.name
-        for buffer in old.accumulator.buffers
-        if not needed.intersection(old.keys_of(buffer)) and buffer.part != "view"
+        for place, buffer in enumerate(old.accumulator.buffers)
+        if not needed.intersection(old.keys_of(buffer)) and buffer.part != "view" and place not in read
     ]
     same = state.value_type == before.value_type and state.name == before.name
     verdict = worst(one.verdict for one in fields)
@@ -135,6 +154,17 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
         verdict = Verdict.TRANSFORMED
     reasons = (f"{', '.join(gone)} of before is not needed any more",) if gone else ()
     return StateChange(verdict, before, state, fields, reasons=reasons)
+
+
+def _places_in(source: object) -> Iterator[int]:
+    """Yield the places of OLD's fields that an expression reads."""
+    if isinstance(source, OldField):
+        yield source.index
+    elif isinstance(source, Cast):
+        yield from _places_in(source.source)
+    elif isinstance(source, Call):
+        for argument in source.arguments:
+            yield from _places_in(argument)
 
 
 def _all_or_nothing(new: Aggregation, fields: tuple[FieldSource, ...], options: Options) -> tuple[FieldSource, ...]:
@@ -301,10 +331,34 @@ def _derived(old: Aggregation, new: Aggregation, buffer: Buffer) -> tuple[Expres
     if call.function == "AVG" and buffer.part == "sum" and ("SUM", "") in alike and ("COUNT", "") in alike:
         return Call("zero_if_null", (OldField(state, *alike["SUM", ""]),)), "from SUM of the same values"
     return (
-        _of_distinct(old, new, call, buffer)
+        _of_other_count(old, new, call)
+        or _of_distinct(old, new, call, buffer)
         or _of_buffered_rows(old, new, call, buffer)
         or _of_kept_values(old, new, call, buffer)
     )
+
+
+def _of_other_count(old: Aggregation, new: Aggregation, call: AggregateCall) -> tuple[Expression, str] | None:
+    """Return COUNT of a column from COUNT(*), or the other way round: the planner exchanges them where it is NOT NULL.
+
+    A column that is NOT NULL in OLD has no NULL. Of one that is so in NEW, COUNT goes on as COUNT(*).
+    """
+    if call.function != "COUNT" or call.distinct or len(call.arguments) > 1 or old.state is None:
+        return None
+    for place, buffer in enumerate(old.accumulator.buffers):
+        if buffer.call is None or buffer.part not in ("", "rows"):
+            continue
+        # Where rows are also taken out, or windows hop, rows are counted beside the calls.
+        one = old.calls[buffer.call] if buffer.call >= 0 else COUNT_STAR
+        if one.function != "COUNT" or one.distinct or old.where(one) != new.where(call):
+            continue
+        columns = [old.rows[index].digest for index in one.arguments]
+        columns += [new.rows[index].digest for index in call.arguments]
+        side, name = (old, "old") if call.arguments else (new, "new")
+        if len(columns) == 1 and columns[0] in side.never_null:
+            source = OldField(old.state.name, place, buffer.column.name)
+            return source, f"from {buffer.column.name}: the column is NOT NULL in the {name} query"
+    return None
 
 
 def _of_distinct(
@@ -455,12 +509,7 @@ def _bits(
 
     A call with the filter of another one has seen the same values. One that is filled has counted none of them.
     """
-
-    def where(one: Aggregation, call: int) -> str | None:
-        place = one.calls[call].filter
-        return one.rows[place].digest if place >= 0 else None
-
-    of_filter = {where(old, call): place for place, call in reversed(list(enumerate(theirs)))}
+    of_filter = {old.where(old.calls[call]): place for place, call in reversed(list(enumerate(theirs)))}
 
     def counted(call: int) -> bool:
         if new.retracts or new.digests[call] in old.digests:
@@ -473,7 +522,7 @@ def _bits(
             for one in buffers
         )
 
-    return tuple(of_filter.get(where(new, call)) if counted(call) else None for call in ours)
+    return tuple(of_filter.get(new.where(new.calls[call])) if counted(call) else None for call in ours)
 
 
 def _view_change(before: StateShape, state: StateShape, number: Call | None, merge: Merge) -> StateChange:

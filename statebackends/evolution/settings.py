@@ -193,9 +193,12 @@ def _rank(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
         return Settings(Verdict.BACKFILLED, "its order is another one: all of it from history")
     if old.windows(before) != new.windows(node):
         return Settings(Verdict.BACKFILLED, "its windows are others: the open ones from history")
-    if limits[0] == limits[1]:
-        return Settings()
     one, other = limits[0].get("end"), limits[1].get("end")
+    if limits[0] == limits[1]:
+        # With numbers in its result Flink keeps a row beyond the last number, which it would take for a better one.
+        numbered = [each.kind == "rank" and bool(each.attributes.get("outputRowNumber")) for each in (before, node)]
+        trims = numbered == [True, False] and strategies[0] != "Retract" and isinstance(other, int)
+        return Settings(limit=other if trims else None)
     if not isinstance(one, int) or not isinstance(other, int):
         return Settings(Verdict.UNKNOWN, "a limit that is a column of the rows is not known")
     begins: tuple[str, ...] = ()

@@ -135,7 +135,7 @@ class Available:
         if term.rex.get("kind") == "CALL" and str(term.rex.get("internalName", "")).startswith(PROCESSING_TIME):
             return Constant(None), None  # it is NULL in state, whatever the time
         operands = [self.of(one) for one in term.operands]
-        if not operands or any(one is None for one in operands):
+        if any(one is None for one in operands) or not (operands or term.rex.get("kind") == "LITERAL"):
             return None
         return Rex(term.rex, tuple(one[0] for one in operands if one is not None)), logical_type_of(term.rex["type"])
 
@@ -211,12 +211,15 @@ def taken(
     if same:
         stays = isinstance(expression, OldField | OldKey) and expression.index == place
         computed = "" if isinstance(expression, OldField | OldKey | Constant) else "computed from what is there"
+        if isinstance(expression, Rex) and not expression.operands:
+            computed = "it is the same in all rows"
         verdict = Verdict.AS_IS if stays or isinstance(expression, Constant) else Verdict.TRANSFORMED
         if not stays and not computed and verdict is Verdict.TRANSFORMED:
             computed = _moved_from(expression, name)
         return FieldSource(name, kind, verdict, expression, merge, reason=computed)
     assert old is not None
-    if old.root == "ROW" and kind.root == "ROW":
+    same_class = old.root == "STRUCTURED_TYPE" and (old.class_name, old.names) == (kind.class_name, kind.names)
+    if same_class or (old.root == "ROW" and kind.root == "ROW"):
         return _nested(name, kind, expression, old, merge)
     if cast or fits(old, kind):
         reason = f"{old} becomes {kind}"
@@ -234,10 +237,11 @@ def _moved_from(expression: Expression, name: str) -> str:
 def _nested(name: str, kind: LogicalType, source: Expression, old: LogicalType, merge: Merge | None) -> FieldSource:
     """Return a ROW whose own fields are found by name; those that are new are NULL."""
     fields, added = [], []
-    for field_name, child in zip(kind.names, kind.children, strict=True):
+    for here, (field_name, child) in enumerate(zip(kind.names, kind.children, strict=True)):
         if field_name in old.names:
             place = old.names.index(field_name)
-            inner = taken(field_name, child, (OldField(name, place, field_name), old.children[place]))
+            old_field = OldField(name, place, field_name), old.children[place]
+            inner = taken(field_name, child, old_field, place=here if here == place else None)
         else:
             added.append(field_name)
             inner = FieldSource(field_name, child, Verdict.FILLED, Constant(None), reason="NULL in rows of before")
@@ -247,6 +251,8 @@ def _nested(name: str, kind: LogicalType, source: Expression, old: LogicalType, 
         return replace(refused, name=f"{name}.{refused.name}", kind=kind)
     verdict = Verdict.FILLED if added else Verdict.TRANSFORMED
     reason = f"its fields {', '.join(added)} are NULL in rows of before" if added else "its fields change places"
+    if not added and old.names == kind.names:
+        reason = "; ".join(f"{one.name}: {one.reason}" for one in fields if one.reason)
     return FieldSource(name, kind, verdict, Nested(source, tuple(fields)), merge, reason=reason)
 
 

@@ -342,3 +342,33 @@ def test_early_results_of_windows_stay_until_their_windows_change() -> None:
         "refused",
         "its windows have emitted early or late results",
     )
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_rows_beyond_the_best_go_with_their_numbers(version: str, tmp_path: Path) -> None:
+    """Flink keeps a row more for a result with numbers. Without them it would be taken for a better one."""
+    folder = folder_of(version, "top-with-rank")
+    numbered, without = pyspark_savepoint.open(folder / "golden"), pyspark_savepoint.open(folder / "before")
+    assert keyed_rows(numbered) != keyed_rows(without)
+    plans = folder / "new.json", folder / "old.json"
+    rows = numbered.check_evolution(*plans).to_arrow().to_pylist()
+    assert [row["verdict"] for row in rows if row["old_uid"] == "6_rank" and row["level"] == "operator"] == [
+        "transformed"
+    ]
+    assert keyed_rows(numbered.evolve(*plans).write(tmp_path / "new")) == keyed_rows(without)
+
+
+def test_a_constant_of_the_new_query_is_in_all_rows(tmp_path: Path) -> None:
+    """Also the number that Flink 2.3 gives behind a deduplication, which Flink 1 leaves out."""
+    folder = folder_of("2.3.0", "top-5-to-3")
+    old = (folder / "old.json").read_text("utf-8")
+    new = json.loads(old)
+    for node in new["nodes"]:
+        if node["id"] in (4, 5, 6):
+            node["outputType"] = node["outputType"].removesuffix(">") + ", `w0$o0` BIGINT NOT NULL>"
+        if node["id"] == 4:
+            node["projection"].append({"kind": "LITERAL", "value": 1, "type": "BIGINT NOT NULL"})
+    savepoint = pyspark_savepoint.open(folder / "before")
+    evolved = savepoint.evolve(old, new).write(tmp_path / "new")
+    rows = evolved.keyed_state("6_rank").to_arrow().to_pylist()
+    assert {row["f3"] for each in rows for _, ranked in each["data-state-with-append"] for row in ranked} == {1}

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.errors import OptionError
+import pyspark_savepoint
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
-from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Call, Constant, Verdict, Waiting
+from pyspark_savepoint.statebackends.evolution.changes import Backfilled, Call, Constant, OldField, Verdict, Waiting
 from pyspark_savepoint.statebackends.evolution.evolution import check_options, evolution_of
 from pyspark_savepoint.statebackends.evolution.lineage import Term
 from pyspark_savepoint.statebackends.evolution.lineage import explained as explained_terms
+from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 from pyspark_savepoint.statebackends.evolution.plans import read_plan
 from pyspark_savepoint.statebackends.evolution.report import lines_of
+from pyspark_savepoint.statebackends.evolution.sources_of_fields import taken
 from pyspark_savepoint.statebackends.evolution.stable_plan import stable_plan
+from tests.data import unpacked
 from tests.statebackends.evolution.verdicts import VERDICTS, changes, evolution, explained, names, shown
 
 EXPECTED = json.loads(VERDICTS.read_text("utf-8"))
@@ -509,3 +515,60 @@ def test_a_first_value_that_is_filled_takes_the_next_one() -> None:
     change = evolution("2.3.0/first-value-of-other", fill="initial").of("6_group-aggregate")
     assert change is not None
     assert change.states[0].fields[0].source == Constant({"firstValue": None, "firstOrder": 2**63 - 1})
+
+
+def test_count_of_a_column_goes_on_where_it_becomes_not_null_or_nullable() -> None:
+    """The planner makes COUNT(*) of it, so that the plans have different calls."""
+    folder = unpacked() / "sql-changes" / "2.3.0" / "sum-added"
+    stars = (folder / "new.json").read_text("utf-8")
+    columns = json.loads(stars)
+    (aggregate,) = [node for node in columns["nodes"] if "group-aggregate" in node["type"]]
+    aggregate["aggCalls"][0]["argList"] = [1]
+    sure = json.loads(stars.replace("`price` INT,", "`price` INT NOT NULL,"))
+
+    def counted(old: Any, new: Any) -> tuple[Verdict, str]:
+        change = evolution_of(old, new, check_options()).of("6_group-aggregate")
+        assert change is not None
+        return change.states[0].fields[0].verdict, change.states[0].fields[0].reason
+
+    was = "from COUNT(*): the column is NOT NULL in the old query"
+    assert counted(sure, columns) == (Verdict.DERIVED, was)
+    becomes = "from COUNT(price): the column is NOT NULL in the new query"
+    assert counted(columns, sure) == (Verdict.DERIVED, becomes)
+    assert counted(json.loads(stars), columns)[0] is Verdict.FILLED
+    assert counted(columns, json.loads(stars))[0] is Verdict.FILLED
+
+
+def test_an_average_of_windows_with_a_gap_tells_their_sum() -> None:
+    folder = unpacked() / "sql-changes" / "2.3.0" / "gap-window-sum-removed"
+    new = json.loads((folder / "old.json").read_text("utf-8"))
+    old = json.loads(json.dumps(new).replace('"$SUM$1"', '"$AVG$1"'))
+    found = evolution_of(old, new, check_options())
+    assert found.verdict is Verdict.DERIVED
+
+
+def test_a_problem_of_several_states_is_said_once() -> None:
+    folder = changes() / "2.3.0" / "over-add"
+    old = json.loads((folder / "old.json").read_text("utf-8"))
+    new = json.loads(json.dumps(old))
+    for node in new["nodes"]:
+        if "over-aggregate" in node["type"]:
+            node["overSpec"]["groups"][0]["isRows"] = not node["overSpec"]["groups"][0]["isRows"]
+    with pytest.raises(UnsupportedStateError) as raised:
+        pyspark_savepoint.open(folder / "before").evolve(old, new)
+    found = raised.value.facts["found"]
+    assert "states inputState, accState" in found
+    assert found.count("are backfilled (") == 1
+
+
+def test_the_largest_value_of_a_changelog_gets_a_wider_type() -> None:
+    """Flink keeps it in a structure of its own, whose parts are told by their names."""
+    kinds = [logical_type_of(text) for text in ("INT", "BIGINT")]
+    old, new = (
+        LogicalType("STRUCTURED_TYPE", class_name="MaxWithRetract", names=("max", "mapSize"), children=(one, kinds[1]))
+        for one in kinds
+    )
+    found = taken("MAX(amount)", new, (OldField("accState", 0, "MAX(amount)"), old))
+    assert (found.verdict, found.reason) == (Verdict.TRANSFORMED, "max: INT becomes BIGINT")
+    other = replace(new, class_name="Other")
+    assert taken("MAX(amount)", other, (OldField("accState", 0, "MAX(amount)"), old)).verdict is Verdict.REFUSED
