@@ -75,6 +75,10 @@ OTHER_KEYS = (
     "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start "
     "this join without its state"
 )
+OTHER_KEY = (
+    "its key has {names} now, which the old one has not: it begins anew, unless its history is given in argument "
+    "'backfill'"
+)
 SORTED = (
     "its sort keys have other types, and their comparator is code that Flink makes: cast the columns by which it "
     "orders to their types of before"
@@ -301,7 +305,7 @@ class Pair:
         """Return what becomes of it."""
         key, merges = self._key()
         if settings.refusal is not None or key is None:
-            reason = settings.refusal or "its keys have columns that nothing of before gives: all of it from history"
+            reason = settings.refusal or OTHER_KEY.format(names=", ".join(self._missing_keys()))
             verdict = settings.verdict if settings.refusal else Verdict.LOST
             given = self.decision.options.backfill_of(self.node.id, str(self.node.id))
             if given is not None:
@@ -373,14 +377,8 @@ class Pair:
     def _key(self) -> tuple[tuple[FieldSource, ...] | None, bool]:
         """Return where the fields of the key come from (None: not from OLD), and whether two keys may become one."""
         olds, news = key_terms_of(self.decision.old, self.before), key_terms_of(self.decision.new, self.node)
-        available = of_key(olds, self.old.key)
-        for side in (1,) if self.node.kind in JOINS else ():
-            available = available.with_more(
-                of_key(_side_keys(self.decision.old, self.before, side), self.old.key).values
-            )
         fields: list[FieldSource] = []
-        for place, (term, column) in enumerate(zip(news, self.new.key, strict=False)):
-            found = available.of(term) or self._of_sets(term, olds) or self._of_rows(term)
+        for place, (found, column) in enumerate(zip(self._key_values(olds, news), self.new.key, strict=False)):
             if found is None:
                 return None, False
             cast = self.decision.options.asks_cast(self.node.id, column.kind, column.name)
@@ -394,6 +392,25 @@ class Pair:
             gone = []  # each set has a number of its own, also one that is gone
         fewer = bool(gone) and (self.node.kind not in JOINS or not news)
         return tuple(fields), fewer or any(isinstance(one.source, Rex) for one in fields)
+
+    def _key_values(
+        self, olds: Sequence[Term], news: Sequence[Term]
+    ) -> Iterator[tuple[Expression, LogicalType | None] | None]:
+        """Yield what OLD has for each field of NEW's key; None for one that it does not have."""
+        available = of_key(olds, self.old.key)
+        for side in (1,) if self.node.kind in JOINS else ():
+            available = available.with_more(
+                of_key(_side_keys(self.decision.old, self.before, side), self.old.key).values
+            )
+        for term in news:
+            yield available.of(term) or self._of_sets(term, olds) or self._of_rows(term)
+
+    def _missing_keys(self) -> Iterator[str]:
+        """Yield the names of the fields of NEW's key that OLD does not have."""
+        olds, news = key_terms_of(self.decision.old, self.before), key_terms_of(self.decision.new, self.node)
+        for value, column in zip(self._key_values(olds, news), self.new.key, strict=False):
+            if value is None:
+                yield column.name
 
     def _of_sets(self, term: Term, olds: Sequence[Term]) -> tuple[Expression, LogicalType | None] | None:
         """Return a key of GROUPING SETS: a column that more or fewer sets have, or the number of a set, renumbered."""

@@ -152,7 +152,7 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
     verdict = worst(one.verdict for one in fields)
     if verdict is Verdict.AS_IS and not same:
         verdict = Verdict.TRANSFORMED
-    reasons = (f"{', '.join(gone)} of before is not needed any more",) if gone else ()
+    reasons = (f"the new query does without {', '.join(gone)}",) if gone else ()
     return StateChange(verdict, before, state, fields, reasons=reasons)
 
 

@@ -225,7 +225,7 @@ def _warnings(decision: Decision) -> Iterator[str]:
     for node in decision.new.plan.of_kind("sink"):
         before, after = olds.get(_sink_name(node)), decision.new.of(node)
         if before is not None and before.relation == after.relation and before.filters.keys() != after.filters.keys():
-            yield f"sink {_sink_name(node)} keeps rows of before that the new conditions leave out"
+            yield f"the table {_sink_name(node)} keeps rows of before that the new conditions leave out"
 
 
 def _watermarks(lineage: Lineage) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyspark_savepoint.statebackends.evolution.changes import (
     ORDER_OF_VERDICTS,
@@ -75,7 +75,7 @@ def _operator(one: OperatorChange) -> Iterator[str]:
         yield f"    {MERGED}"
     if one.verdict is not Verdict.AS_IS:
         for state in one.states:
-            yield from _state(state)
+            yield from _state(state, one.reasons)
     for timers in one.timers:
         yield f"    timers {timers.service}: {timers.action}{_because(timers.reason)}"
 
@@ -89,15 +89,17 @@ def uids_of(one: OperatorChange) -> str:
     return f"{one.old_uid} -> {one.new_uid}" if one.old_uid is not None else f"{one.new_uid} (new)"
 
 
-def _state(state: StateChange) -> Iterator[str]:
+def _state(state: StateChange, above: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a state; reasons that the lines above have are not repeated."""
     name = state.new_name or f"{state.old_name} (dropped)"
     if state.old_name is not None and state.new_name not in (None, state.old_name):
         name = f"{state.old_name} -> {state.new_name}"
     content = content_of(state.new_name or state.old_name or "")
     name += f", {content}" if content else ""
-    yield f"    {name}: {state.verdict.value}{_because('; '.join(state.reasons))}"
+    reasons = [reason for reason in state.reasons if reason not in above]
+    yield f"    {name}: {state.verdict.value}{_because('; '.join(reasons))}"
     for field in state.fields:
-        yield f"        {field.name}: {field.verdict.value}{_because(field.reason)}"
+        yield f"        {field.name}: {field.verdict.value}{_because('' if field.reason in reasons else field.reason)}"
 
 
 def _because(reason: str) -> str:

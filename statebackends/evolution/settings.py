@@ -167,9 +167,9 @@ def _windows(old: Lineage, new: Lineage, before: Node, node: Node) -> Settings:
     if shapes == {"HoppingWindow"} and len(slides) == 1 and one[1:] == other[1:] and _divides(windows[0], windows[1]):
         sizes = [milliseconds_of(str(each.get("size"))) or 0 for each in windows]
         if sizes[1] < sizes[0]:
-            reason = "its windows are shorter: all of their slices are there"
+            reason = "its windows are shorter: all of their rows are there"
             return Settings(Verdict.TRANSFORMED, sentences=(reason,))
-        reason = "its slices stay; longer windows need slices that are gone, the oldest ones"
+        reason = "the first longer windows lack their oldest rows, which shorter windows have let go"
         return Settings(Verdict.LOST, sentences=(reason,))
     return Settings(Verdict.BACKFILLED, "its windows are others: the open ones from history", timers=made)
 

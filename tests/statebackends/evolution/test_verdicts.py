@@ -572,3 +572,11 @@ def test_the_largest_value_of_a_changelog_gets_a_wider_type() -> None:
     assert (found.verdict, found.reason) == (Verdict.TRANSFORMED, "max: INT becomes BIGINT")
     other = replace(new, class_name="Other")
     assert taken("MAX(amount)", other, (OldField("accState", 0, "MAX(amount)"), old)).verdict is Verdict.REFUSED
+
+
+def test_a_report_says_each_reason_once_for_an_operator_and_its_states() -> None:
+    lines = list(lines_of(evolution("2.3.0/agg-key-added")))
+    key = "its key has s now, which the old one has not: it begins anew, unless its history is given in argument "
+    assert [line.strip() for line in lines if "its key has" in line] == [f"{key}'backfill'"]
+    lines = list(lines_of(evolution("2.3.0/agg-of-agg")))
+    assert "        hi: backfilled" in lines  # its state has said why
