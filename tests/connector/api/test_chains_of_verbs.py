@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.api.local_savepoint import LocalSavepoint
+from tests.processor_time import processor_seconds
 
 KEYS = pa.array(range(10), pa.int64())
 
@@ -42,14 +43,14 @@ VERBS: dict[str, Callable[[LocalSavepoint, int], LocalSavepoint]] = {
 def test_a_chain_takes_time_by_its_length(verb: str, tmp_path: Path) -> None:
     """Four times as many: at most eight times the time, where a walk over all of them takes sixteen."""
     savepoint = base(tmp_path / "base", 2000)
-    took = []
-    for count in (500, 2000):
+
+    def chain(count: int) -> None:
         chained = savepoint
-        begin = time.process_time()
         for number in range(count):
             chained = VERBS[verb](chained, number)
-        took.append(time.process_time() - begin)
-    assert took[1] < 8 * took[0] + 0.2, took
+
+    few, many = (processor_seconds(partial(chain, count), runs=2) for count in (500, 2000))
+    assert many < 8 * few + 0.2, (few, many)
 
 
 def test_the_last_of_many_updates_stays(tmp_path: Path) -> None:
