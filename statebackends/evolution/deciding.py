@@ -288,7 +288,8 @@ def _unknown(
     ]
     if same and plain[0] == plain[1] and old.uid == new.uid:
         return OperatorChange(Verdict.AS_IS, old, new, reasons=("it is equal in everything, and has its id",))
-    return OperatorChange(Verdict.UNKNOWN, old, new, reasons=(*new.notes, "what it keeps is not known"))
+    notes = dict.fromkeys((*old.notes, *new.notes, "what it keeps is not known"))
+    return OperatorChange(Verdict.UNKNOWN, old, new, reasons=tuple(notes))
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,11 @@ def other_ids(plan: Plan) -> None:
         (NEW, of_type("delta-join_1"), UnsupportedStateError, "it looks rows up in both tables"),
         (NEW, of_type("lookup-join_1", asyncOptions={"capacity": 10}), UnsupportedStateError, "asynchronously"),
         (NEW, own_function, UnsupportedStateError, "the accumulator of com.shop.MyAggregate"),
+        (OLD, own_function, UnsupportedStateError, "the accumulator of com.shop.MyAggregate"),
     ],
     ids=[
         "compiled again", "a node cut", "an edge cut", "edited", "another version", "Python", "table function",
-        "delta join", "asynchronous lookups", "own function",
+        "delta join", "asynchronous lookups", "own function", "own function of before",
     ],
 )  # fmt: skip
 def test_plans(which: str, change: Callable[[Plan], object], error: type[SavepointError], message: str) -> None:
