@@ -33,8 +33,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+import xxhash
+
 from pyspark_savepoint.formats.errors import (
     ConcurrentWriteError,
+    CorruptStateError,
     OutputError,
     SavepointError,
     StoreBusyError,
@@ -44,6 +47,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.byte_source import ChecksummedOutput
 from pyspark_savepoint.formats.io.one_verb import in_context, look_again
 from pyspark_savepoint.formats.io.snapshot_files import (
+    WHOLE,
     FileInfo,
     InputFile,
     OutputFile,
@@ -83,6 +87,8 @@ LONGEST_PAUSE = 10.0
 STALE_MARK = 600.0
 #: Number of checksum files to read in parallel.
 CHECKSUM_READERS = 32
+#: Bytes in memory of a file that is read back.
+READ_BACK = 8 << 20
 
 
 @redacted
@@ -151,14 +157,20 @@ class Staging:
         return replace(self, kept=None)
 
     def create_state(self, name: str) -> OutputFile:
-        """Create a file of state; its checksums are stored for the commit."""
+        """Create a file of state; its checksums are stored for the commit.
+
+        When it is closed, a store has compared its bytes with a checksum, or they are read back for that.
+        """
         if not self.begun:
             self.filesystem.create_directory(self.folder)
+        path = self.state_path(name)
 
         def keep(checksums: FileChecksums) -> None:
+            if self.filesystem.is_remote and not self.filesystem.verifies_uploads:
+                _expect_stored(self.filesystem, path, checksums)
             self.keep_checksums(name, checksums)
 
-        return ChecksummedOutput(self.filesystem.open_output(self.state_path(name)), keep)
+        return ChecksummedOutput(self.filesystem.open_output(path), keep)
 
     def keep_checksums(self, name: str, checksums: FileChecksums) -> None:
         """Store the checksums of a file of state for the commit."""
@@ -281,6 +293,29 @@ class Staging:
         mine = f"{self.token}-{self.part}-" if self.part else f"{self.token}-"
         names = [entry.name for entry in entries if entry.name.startswith(mine)]
         delete_files(self.filesystem, self.directory, [name for name in names if name not in keep])
+
+
+def _expect_stored(filesystem: SnapshotFileSystem, path: str, checksums: FileChecksums) -> None:
+    """Read a finished file once; raise CorruptStateError if the store has other bytes than were sent."""
+    file = filesystem.open_input(path, None, replace(WHOLE, size=checksums.size))
+    try:
+        stored = xxhash.xxh3_128()
+        if file.size == checksums.size:
+            buffer = memoryview(bytearray(min(READ_BACK, file.size)))
+            for start in range(0, file.size, READ_BACK):
+                part = buffer[: min(READ_BACK, file.size - start)]
+                file.read_into(start, part)
+                stored.update(part)
+    finally:
+        file.close()
+    if file.size != checksums.size or stored.digest() != checksums.digest:
+        raise CorruptStateError(
+            "a file does not contain what was written to it",
+            path=filesystem.uri(path),
+            expected=f"{checksums.size} bytes with checksum {checksums.digest.hex()}",
+            found=f"{file.size} bytes with checksum {stored.hexdigest()}",
+            remedy="nothing was published; the store or the way to it is faulty: write again, or to another one",
+        )
 
 
 #: Checksums of files of state by the tokens of the writes that this process commits.

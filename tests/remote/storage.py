@@ -125,6 +125,9 @@ class ProxyHandler(BaseHTTPRequestHandler):
             self._hang_up()
         elif fault == "late":
             self._hold(body)
+        elif fault == "damage":
+            middle = len(body) // 2
+            self._answer(body[:middle] + bytes([body[middle] ^ 1]) + body[middle + 1 :], None)
         elif fault == "forget":
             self.send_response(200)
             self.send_header("etag", '"d41d8cd98f00b204e9800998ecf8427e"')

@@ -83,6 +83,30 @@ def swept(proxy: FaultyProxy, verb: str, every: int) -> None:
     assert run(proxy, "verify", SOURCE) == 0
 
 
+@pytest.mark.parametrize("verb", ["rename a state", "remove-keys", "migrate"])
+def test_bytes_that_change_on_the_way_are_not_published(
+    azure: FaultyProxy, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The store compares no checksum: each file is read back, and the verb succeeds without the fault."""
+    words = [word.format(new=f"{FOLDER}/new") for word in VERBS[verb]]
+    expect_refused(azure, words, capsys)
+
+
+def test_a_copy_from_a_disk_is_read_back(azure: FaultyProxy, capsys: pytest.CaptureFixture[str]) -> None:
+    expect_refused(azure, ["cp", str(SHOP), f"{FOLDER}/new"], capsys)
+
+
+def expect_refused(azure: FaultyProxy, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    azure.fault = lambda method, path: (
+        "damage" if method == "PUT" and "/new/" in path and "/.pending" not in path else None
+    )
+    assert run(azure, *words) == 2
+    assert "a file does not contain what was written to it" in capsys.readouterr().err
+    azure.fault = lambda method, path: None
+    assert run(azure, *words) == 0
+    assert run(azure, "verify", f"{FOLDER}/new") == 0
+
+
 @pytest.mark.parametrize("verb", ["cp", "remove-keys", "show"])
 def test_some_requests_fail_once(azure: FaultyProxy, verb: str) -> None:
     swept(azure, verb, 7)
