@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.snapshot import publisher
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
@@ -113,8 +114,12 @@ def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCop
     filesystem = staging.filesystem
     if not copies:
         return copies, {}
+
+    def hold(one: FileCopy) -> int | None:
+        return one.hold(filesystem, staging.state_path(one.name))
+
     with ThreadPoolExecutor(HOLDERS if filesystem.is_remote else COPIERS) as pool:
-        sizes = list(pool.map(lambda one: one.hold(filesystem, staging.state_path(one.name)), copies))
+        sizes = list(pool.map(in_context(hold), copies))  # the verb may have read the beginnings before
     rest, unread = [], {}
     for one, size in zip(copies, sizes, strict=True):
         if size is None:

@@ -39,7 +39,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ELEME
 @redacted
 @dataclass(frozen=True)
 class OperatorWriter:
-    """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it."""
+    """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it.
+
+    ``unchanged`` are subtasks for which no file of keyed state is written unless something of their key groups changes.
+    """
 
     engine: Engine
     plan: OperatorPlan
@@ -47,6 +50,7 @@ class OperatorWriter:
     staging: Staging
     part: str
     version: int
+    unchanged: frozenset[int] = frozenset()
 
     def keyed_state(self) -> OperatorState | None:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
@@ -196,6 +200,7 @@ class OperatorWriter:
             target_version([], written.flink_version),
             header,
             tuple(base.request() for base in bases),
+            self.unchanged if len(bases) == 1 else frozenset(),
         )
         self.engine.write(rows, of_write)
         return open_fragment(self.staging, part)

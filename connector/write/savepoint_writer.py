@@ -3,6 +3,7 @@
 ::
 
     1  edited parts      each one a write of one table, which creates a fragment in the pending folder
+       unchanged files   of edited operators, in whose key groups nothing changes, are copied
     2  untouched parts   their files are copied (``files="copy"``), within an object store by it, or referred to where
                          they are (``"reference"``)
        renamed states    their files are copied with new headers
@@ -24,10 +25,8 @@ from typing import Any
 
 import xxhash
 
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.metadata.keyed_handles import (
@@ -61,10 +60,12 @@ from pyspark_savepoint.statebackends.writing.planning.release_fit import (
 from pyspark_savepoint.write.copying import publish
 from pyspark_savepoint.write.operator_writer import OperatorWriter
 from pyspark_savepoint.write.target_release import for_release, without_edited
+from pyspark_savepoint.write.unchanged_files import unchanged_subtasks, with_unchanged
 
 COPY, REFERENCE = "copy", "reference"
-#: The number of an operator, its plan, the remaining state of its base, and its keyed state if only names change.
-PartOfSavepoint = tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None]]
+#: The number of an operator, its plan, the remaining state of its base, its keyed state if only names change, and the
+#: subtasks whose files may stay.
+PartOfSavepoint = tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None, frozenset[int]]]
 
 
 @redacted
@@ -125,15 +126,25 @@ class SavepointWriter:
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
         renamed = [renamed_state(plan, self.relocation, self.release) for plan in self.plan.operators]
-        parts = list(enumerate(zip(self.plan.operators, kept, renamed, strict=True)))
+        plans = self.plan.operators
+        unchanged = [
+            unchanged_subtasks(plan) if new is None else frozenset() for plan, new in zip(plans, renamed, strict=True)
+        ]
+        parts = list(enumerate(zip(plans, kept, renamed, unchanged, strict=True)))
         together = self.staging.filesystem.is_remote and not any(plan.inputs for plan in self.plan.operators)
-        operators = self.engine.written(self._operator, parts, _bytes_of, together=together)
+        written = self.engine.written(self._operator, parts, _bytes_of, together=together)
+        operators = [
+            with_unchanged(operator, plan, files, self.relocation)
+            for operator, plan, files in zip(written, plans, unchanged, strict=True)
+        ]
         return assemble(operators, self.plan.bases, self.version)
 
     def _operator(self, part: PartOfSavepoint) -> OperatorState:
-        number, (plan, kept, renamed) = part
+        number, (plan, kept, renamed, unchanged) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
-        writer = OperatorWriter(self.engine, plan, self.written_path, self.staging, f"op{number}", self.version)
+        writer = OperatorWriter(
+            self.engine, plan, self.written_path, self.staging, f"op{number}", self.version, unchanged
+        )
         writer.check()
         if plan.edits_keyed_state:
             written = renamed or writer.keyed_state()
@@ -262,7 +273,7 @@ def _headers(plan: OperatorPlan, base: Base, names: Names) -> dict[KeyGroupRange
     keyed = base.opened.keyed
     for source, header in zip(keyed.sources, keyed.headers, strict=True):
         assert isinstance(source, KeyedSource)
-        if xxhash.xxh3_128_digest(_bytes(header)) != header.digest:
+        if xxhash.xxh3_128_digest(header.to_bytes()) != header.digest:
             return None
         states = tuple(
             replace(plan.with_new_classes(meta), name=names[meta.name, not is_key_value(meta)])
@@ -270,14 +281,8 @@ def _headers(plan: OperatorPlan, base: Base, names: Names) -> dict[KeyGroupRange
         )
         key = plan.of_new_class(header.key_serializer)
         new = replace(header, key_serializer=key, states=states)
-        headers[source.key_group_range] = NewHeader(_bytes(new), header.size)
+        headers[source.key_group_range] = NewHeader(new.to_bytes(), header.size)
     return headers
-
-
-def _bytes(header: KeyedBackendHeader) -> bytes:
-    out = DataOutputView()
-    header.write(out)
-    return out.getvalue()
 
 
 def all_portable(plan: SavepointPlan, backend: str | None = None) -> SavepointPlan:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.io.local_files import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -60,13 +59,12 @@ class CanonicalKeyedStreamWriter:
         memory: int,
         spill_directory: str | None = None,
     ) -> None:
-        view = DataOutputView()
-        header.write(view)
-        file.write(view.getvalue())
+        first = header.to_bytes()
+        file.write(first)
         self.key_group_range = key_group_range
         self.prefix = 2 if max_parallelism > 128 else 1
         self.states = len(header.states)
-        self._out = FramedOutput(file, len(view.getvalue()), header.compressed)
+        self._out = FramedOutput(file, len(first), header.compressed)
         self._offsets = np.zeros(len(key_group_range), np.int64)
         #: Number of entries so far, by key group.
         self.entries = np.zeros(len(key_group_range), np.int64)

@@ -212,6 +212,12 @@ class KeyedBackendHeader:
         write_enveloped(self.key_serializer, view)
         _write_metas(self.states, view)
 
+    def to_bytes(self) -> bytes:
+        """Return the bytes that :meth:`write` writes."""
+        view = DataOutputView()
+        self.write(view)
+        return view.getvalue()
+
 
 @dataclass(frozen=True)
 class OperatorBackendHeader:

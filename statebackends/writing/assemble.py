@@ -64,7 +64,7 @@ def merge_notes(outputs: Sequence[TaskOutput]) -> Iterator[str]:
 def assemble_keyed(
     plan: WritePlan, base: Snapshot | None, outputs: Sequence[TaskOutput], existing: OperatorState | None = None
 ) -> OperatorState:
-    """Return the operator with a state file for every subtask; ``base`` has the states to keep.
+    """Return the operator with a state file for every subtask that changes; ``base`` has the states to keep.
 
     Raise UnsupportedStateError for entries of a subtask of the ``existing`` operator that has finished.
     """
@@ -72,13 +72,14 @@ def assemble_keyed(
     finals = [output.file for output in outputs if output.file is not None]
     parallelism = plan.parallelism or fitting_parallelism(plan, runs)
     files, others = _settled(plan, parallelism, finals, runs)
-    if len(files) < parallelism:
-        _fill(plan, base, parallelism, files, runs, others)
+    missing = [subtask for subtask in range(parallelism) if subtask not in files and subtask not in plan.unchanged]
+    if missing:
+        _fill(plan, base, parallelism, missing, files, runs, others)
     finished = finished_subtasks(existing) if existing is not None else frozenset()
     for index in finished & files.keys():
         if existing is not None and np.frombuffer(files[index].entries, np.int64).any():
             raise finished_key_groups(existing, index)
-    running = [index for index in range(parallelism) if index not in finished]
+    running = [index for index in range(parallelism) if index in files and index not in finished]
     return plan.operator(parallelism, {index: _subtask(plan, parallelism, files[index]) for index in running})
 
 
@@ -86,6 +87,7 @@ def _fill(
     plan: WritePlan,
     base: Snapshot | None,
     parallelism: int,
+    missing: Sequence[int],
     files: dict[int, StateFile],
     runs: list[RunFile],
     others: Iterable[StateFile],
@@ -95,7 +97,6 @@ def _fill(
     from pyspark_savepoint.statebackends.writing.state_file import kept_headers
 
     names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
-    missing = [subtask for subtask in range(parallelism) if subtask not in files]
     lanes = min(len(missing), cpus(), MAX_LANES) if names else 1
     bounds = [len(missing) * lane // lanes for lane in range(lanes + 1)]
     kept = kept_headers(plan, base)

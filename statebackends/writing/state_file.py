@@ -236,12 +236,17 @@ def _bases(plan: WritePlan) -> list[BaseState]:
 
 
 @contextmanager
-def bases_ahead(plan: WritePlan) -> Iterator[int]:
-    """Open the files of all bases in the background within the block, in their order; yield their approximate bytes."""
-    described = [base.described for base in _bases(plan)]
-    sources = [source for base in described for source in base.sources]
-    with opened_ahead(read for source in sources for read in source.reads(source.key_group_range)):
-        yield sum(base.state_bytes for base in described)
+def bases_ahead(plan: WritePlan, subtasks: Sequence[int]) -> Iterator[int]:
+    """Open the files of all bases that are merged for some subtasks, in the background within the block.
+
+    Yield their approximate bytes.
+    """
+    assert plan.parallelism is not None
+    ranges = [range_for_operator_index(plan.max_parallelism, plan.parallelism, subtask) for subtask in subtasks]
+    new = np.concatenate([np.arange(one.start, one.end + 1) for one in ranges])
+    bases = _bases(plan)
+    with opened_ahead(read for base in bases for read in base.described.reads(base.key_groups(new))):
+        yield sum(min(base.described.state_bytes, int(base.sizes[new].sum())) for base in bases)
 
 
 @dataclass(frozen=True)
@@ -285,10 +290,10 @@ class BaseState:
         of_remainder = self.division.sizes(0, self.described.sizes())
         return of_remainder[np.arange(limit) % self.division.modulus]
 
-    def key_groups(self, new: range) -> set[int]:
+    def key_groups(self, new: range | Longs) -> set[int]:
         """Return the key groups that can have keys of some new key groups."""
         modulus, old = self.division.modulus, np.arange(self.division.max_parallelisms[0] or 0)
-        is_selected = np.isin(old % modulus, np.arange(new.start, new.stop) % modulus)
+        is_selected = np.isin(old % modulus, np.asarray(new) % modulus)
         return set(old[is_selected].tolist())
 
     def regrouped(self, chunk: EntryChunk, new: range) -> EntryChunk:

@@ -115,7 +115,7 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
 
 
 def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
-    """Write the file of a subtask from its rows and the entries of the bases, also if there are no rows."""
+    """Write the file of a subtask from its rows and the entries of the bases, also without rows if it may change."""
     assert plan.parallelism is not None
     form = EntryForm(plan)
     is_subtask = partition < plan.parallelism
@@ -135,7 +135,7 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
             is_mark = pc.less_equal(batch.column(STATE), DELETED)
             sorter.add(*form.rows(batch.filter(pc.invert(is_mark))))
             gone.add(*form.rows(batch.filter(is_mark)))
-        if not is_subtask:
+        if not is_subtask or (partition in plan.unchanged and not (sorter.rows or gone.rows)):
             return TaskOutput(partition, 0)
         file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())
         return TaskOutput(partition, sorter.rows, file=file)

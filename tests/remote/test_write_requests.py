@@ -102,9 +102,22 @@ def test_copies_take_the_memory_of_their_files(measured: MeasuredStore) -> None:
     assert peak < 5 * state(measured) + (16 << 20)
 
 
-def test_removed_keys_cost_each_file_once(measured: MeasuredStore) -> None:
-    """The headers, for the key and for the edit, and then each file once, by the task whose key groups it has."""
+def test_files_without_the_removed_keys_are_copied_by_the_store(measured: MeasuredStore) -> None:
+    """Small files come with their headers: so the key is looked up and removed without another request."""
+    measured.latency = 0.05
     assert run(measured, "remove-keys", "s3://bucket/wide", "s3://bucket/out/new", UID, "--keys", "0") == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "PUT": 1, "COPY": FILES - 1})
+    assert chain(measured.requests) <= 14
+    before = {data for name, data in measured.objects.items() if name.startswith("wide/state")}
+    after = {data for name, data in measured.objects.items() if re.search("out/new/.*-(op|copy)", name)}
+    assert (len(after - before), len(before - after)) == (1, 1)
+    assert run(measured, "verify", "s3://bucket/out/new") == 0
+
+
+def test_removed_keys_cost_each_file_that_has_one_once(measured: MeasuredStore) -> None:
+    """The headers, the files for the keys, and then each file once, by the task whose key groups it has."""
+    keys = map(str, range(2000))
+    assert run(measured, "remove-keys", "s3://bucket/wide", "s3://bucket/out/new", UID, "--keys", *keys) == 0
     kinds = measured.kinds()
     assert kinds["PUT"] == FILES + ENDS["PUT"], "what the operator's part is stays in this process"
     assert kinds["GET"] <= 3 * FILES + 8
@@ -115,13 +128,17 @@ def test_removed_keys_cost_each_file_once(measured: MeasuredStore) -> None:
 def test_what_a_store_does_not_compare_is_read_back_in_one_request(measured: MeasuredStore, tmp_path: Path) -> None:
     """As in Google's and Azure's stores; requests without a signature have no checksum either."""
     measured.upload(write_savepoint(tmp_path / "two", "long", 60_000, parallelism=2), "two")
-    words = ("remove-keys", "s3://bucket/two", "s3://bucket/out/new", UID, "--keys", "0")
-    assert run(measured, *words, "--storage-option=anonymous=true") == 0
-    new = [one for one in measured.requests if one.key.startswith("out/new/") and not one.key.endswith("_metadata")]
-    sizes = {one.key: one.taken for one in new if one.kind == "PUT" and one.taken > 1 << 20}
-    assert len(sizes) == 2
-    assert {one.key: one.given for one in new if one.kind == "GET"} == sizes
-    assert sum(one.kind == "GET" for one in new) == 2
+    words = ("remove-keys", "s3://bucket/two", "s3://bucket/out/new", UID, "--keys", *map(str, range(20)))
+    copied = ("cp", str(tmp_path / "two"), "s3://bucket/out/new")
+    for each in (words, copied):
+        assert run(measured, *each, "--storage-option=anonymous=true") == 0
+        named = [one for one in measured.requests if one.key.startswith("out/new/")]
+        new = [one for one in named if not one.key.endswith("_metadata")]
+        sizes = {one.key: one.taken for one in new if one.kind == "PUT" and one.taken > 1 << 20}
+        assert len(sizes) == 2
+        assert {one.key: one.given for one in new if one.kind == "GET"} == sizes
+        assert sum(one.kind == "GET" for one in new) == 2
+        measured.remove([name for name in measured.objects if name.startswith("out/")])
 
 
 def many_operators(path: Path, count: int, keys: int) -> None:

@@ -603,13 +603,24 @@ _LANES: ContextVar[int] = ContextVar("lanes", default=1)
 
 
 def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
-    """Write the parts one after the other. To a store several at a time, if they are entries of existing operators."""
+    """Write the parts one after the other. To a store several at a time, if they are entries of existing operators.
+
+    Parts without rows are left out if the files of their subtasks stay as they are.
+    """
+    numbers = [number for number, part in enumerate(parts) if number not in plan.unchanged or _has_rows(part)]
+    for _ in range(len(parts) - len(numbers)):
+        progress.part_done()
     operators = _LANES.get()
-    if not (plan.request.bases and plan.staging.filesystem.is_remote and len(parts) * operators > 1):
+    if not (plan.request.bases and plan.staging.filesystem.is_remote and len(numbers) * operators > 1):
         plan = _in_lanes(plan, operators)
-        return [write_rows(plan, number, _counted(part)) for number, part in enumerate(parts)]
-    with bases_ahead(plan) as size:
-        return _written_together(plan, parts, max(LANES, min(MOST_LANES, LANE_BYTES * len(parts) // max(size, 1))))
+        return [write_rows(plan, number, _counted(parts[number])) for number in numbers]
+    with bases_ahead(plan, numbers) as size:
+        lanes = max(LANES, min(MOST_LANES, LANE_BYTES * len(numbers) // max(size, 1)))
+        return _written_together(plan, [(number, parts[number]) for number in numbers], lanes)
+
+
+def _has_rows(part: Part) -> bool:
+    return any(batch.num_rows for batch in part())
 
 
 def _in_lanes(plan: WritePlan, lanes: int) -> WritePlan:
@@ -617,15 +628,15 @@ def _in_lanes(plan: WritePlan, lanes: int) -> WritePlan:
     return replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
 
 
-def _written_together(plan: WritePlan, parts: Sequence[Part], lanes: int) -> list[TaskOutput]:
+def _written_together(plan: WritePlan, parts: Sequence[tuple[int, Part]], lanes: int) -> list[TaskOutput]:
     plan = _in_lanes(plan, lanes)
     context = copy_context()
 
-    def write(number: int) -> TaskOutput:
-        return context.copy().run(write_rows, plan, number, _counted(parts[number]))
+    def write(number: int, part: Part) -> TaskOutput:
+        return context.copy().run(write_rows, plan, number, _counted(part))
 
     with ThreadPoolExecutor(lanes) as pool:
-        written = [pool.submit(write, number) for number in range(len(parts))]
+        written = [pool.submit(write, *part) for part in parts]
         try:
             return [future.result() for future in written]
         finally:

@@ -49,7 +49,8 @@ class WritePlan:
     ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
     exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
     ``python`` converts the rows of a PyFlink operator before they are written. ``notes`` are warnings. ``updates``:
-    states that exist get the rows, and keep what other keys have.
+    states that exist get the rows, and keep what other keys have. ``unchanged`` are subtasks that need no file if they
+    have no rows: that of the base stays.
     """
 
     request: WriteRequest
@@ -70,6 +71,7 @@ class WritePlan:
     python: PythonRows | None = None
     notes: tuple[str, ...] = ()
     updates: bool = False
+    unchanged: frozenset[int] = frozenset()
 
     @property
     def keyed(self) -> KeyedDescriptor | None:
@@ -127,6 +129,7 @@ class PartOfWrite:
 
     ``header`` is that of the stream that entries or elements go to, ``bases`` read the entries that rows are merged
     with. The part is published as ``_metadata`` of this operator alone, in the pending folder of ``staging``.
+    ``unchanged`` are subtasks that need no file if they have no rows.
     """
 
     staging: Staging
@@ -136,6 +139,7 @@ class PartOfWrite:
     metadata_version: int
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[TableRequest, ...] = ()
+    unchanged: frozenset[int] = frozenset()
 
     def plan(self, schema: pa.Schema, layout: Distribution | None) -> WritePlan:
         """Return the plan of the rows, which have these columns and this layout."""
@@ -162,4 +166,5 @@ class PartOfWrite:
             schema=schema,
             descriptor=self.descriptor,
             clustered=layout == Distribution(max_parallelism, parallelism or 0),
+            unchanged=self.unchanged,
         )
