@@ -256,3 +256,11 @@ def test_a_file_of_up_to_16_mb_is_one_request_and_a_larger_one_parts(measured: M
     assert [one.kind for one, _ in sent["single"]] == ["PUT"]
     assert 15 << 20 < sent["single"][0][0].taken <= 16 << 20
     assert sorted(one.kind for one, _ in sent["parts"]) == ["BEGIN", "COMPLETE", "PART", "PART", "PART"]
+
+
+def test_files_of_new_keys_are_sent_many_at_a_time(measured: MeasuredStore) -> None:
+    """Rows that were distributed through files of this machine: no file waits for the one before it."""
+    measured.latency = 0.1
+    assert run(measured, "rekey", "s3://bucket/wide", "s3://bucket/out/new", UID, "--type", "key=STRING") == 0
+    assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "PUT": FILES})
+    assert chain(measured.requests) <= 30

@@ -41,6 +41,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, Valu
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.io.local_files import local_directory
 from pyspark_savepoint.formats.io.run_ahead import ahead
+from pyspark_savepoint.formats.larger_batches import gathered
 from pyspark_savepoint.options.ddl import arrow_columns
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
@@ -105,6 +106,8 @@ class LocalRows:
     layout: Distribution | None = None
     #: Users cannot distribute rows here; those that functions make are.
     laid_out: bool = False
+    #: Returns the bytes of the files that the parts are read from, each of which has one: they may be read together.
+    file_bytes: Callable[[], int] | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of all parts."""
@@ -182,7 +185,7 @@ class LocalRows:
 
     def _each(self, schema: pa.Schema, function: BatchFunction) -> LocalRows:
         parts = tuple(partial(_applied, function, part) for part in self.parts)
-        return LocalRows(schema, parts, self.layout)
+        return LocalRows(schema, parts, self.layout, file_bytes=self.file_bytes)
 
 
 @dataclass(frozen=True)
@@ -415,7 +418,7 @@ class LocalEngine:
         published = False
         try:
             progress.parts(len(rows.parts))
-            outputs = _written(plan, rows.parts)
+            outputs = _written(plan, rows.parts, rows.file_bytes)
             for note in merge_notes(outputs):
                 _warn(note)
             commit(plan, outputs)
@@ -602,8 +605,8 @@ MOST_OPERATORS, OPERATOR_BYTES = 32, 32 << 20
 _LANES: ContextVar[int] = ContextVar("lanes", default=1)
 
 
-def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
-    """Write the parts one after the other. To a store several at a time, if they are entries of existing operators.
+def _written(plan: WritePlan, parts: Sequence[Part], file_bytes: Callable[[], int] | None) -> list[TaskOutput]:
+    """Write the parts one after the other, to a store several at a time: entries of existing operators, or of files.
 
     Parts without rows are left out if the files of their subtasks stay as they are.
     """
@@ -611,12 +614,15 @@ def _written(plan: WritePlan, parts: Sequence[Part]) -> list[TaskOutput]:
     for _ in range(len(parts) - len(numbers)):
         progress.part_done()
     operators = _LANES.get()
-    if not (plan.request.bases and plan.staging.filesystem.is_remote and len(numbers) * operators > 1):
-        plan = _in_lanes(plan, operators)
-        return [write_rows(plan, number, _counted(parts[number])) for number in numbers]
-    with bases_ahead(plan, numbers) as size:
-        lanes = max(LANES, min(MOST_LANES, LANE_BYTES * len(numbers) // max(size, 1)))
-        return _written_together(plan, [(number, parts[number]) for number in numbers], lanes)
+    if plan.staging.filesystem.is_remote and len(numbers) * operators > 1:
+        some = [(number, parts[number]) for number in numbers]
+        if plan.request.bases:
+            with bases_ahead(plan, numbers) as size:
+                return _written_together(plan, some, size)
+        if file_bytes is not None:
+            return _written_together(plan, some, file_bytes())
+    plan = _in_lanes(plan, operators)
+    return [write_rows(plan, number, _counted(parts[number])) for number in numbers]
 
 
 def _has_rows(part: Part) -> bool:
@@ -628,7 +634,9 @@ def _in_lanes(plan: WritePlan, lanes: int) -> WritePlan:
     return replace(plan, request=replace(plan.request, sort_memory=plan.request.sort_memory // lanes))
 
 
-def _written_together(plan: WritePlan, parts: Sequence[tuple[int, Part]], lanes: int) -> list[TaskOutput]:
+def _written_together(plan: WritePlan, parts: Sequence[tuple[int, Part]], size: int) -> list[TaskOutput]:
+    """Write as many of the numbered parts at a time as their bytes allow."""
+    lanes = max(LANES, min(MOST_LANES, LANE_BYTES * len(parts) // max(size, 1)))
     plan = _in_lanes(plan, lanes)
     context = copy_context()
 
@@ -829,7 +837,9 @@ def _distributed(
             yield from stream
 
     parts = tuple(partial(part, number) for number in range(parallelism))
-    return LocalRows(rows.schema, parts, layout)
+    return LocalRows(
+        rows.schema, parts, layout, file_bytes=lambda: sum(file.stat().st_size for file in folder().iterdir())
+    )
 
 
 class _SpillFolder:
@@ -843,13 +853,13 @@ class _SpillFolder:
 def _spill(
     rows: LocalRows, key_groups: Callable[[pa.RecordBatch], pa.Array], layout: Distribution, folder: Path
 ) -> None:
-    """Write the rows of each subtask to a file of its own."""
+    """Write the rows of each subtask to a file of its own, which gets a piece of each batch."""
     with ExitStack() as stack:
         sinks = []
         for number in range(layout.parallelism):
             file = stack.enter_context(pa.OSFile(str(folder / str(number)), "wb"))
             sinks.append(stack.enter_context(pa.ipc.new_stream(file, rows.schema)))
-        for batch in rows.batches():
+        for batch in gathered(rows.batches()):
             groups = fixed_values(key_groups(batch), np.int32).astype(np.int64)
             subtasks = groups * layout.parallelism // layout.max_parallelism
             order = np.argsort(subtasks, kind="stable")

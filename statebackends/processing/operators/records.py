@@ -24,6 +24,7 @@ import pyarrow.types as pt
 
 from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.formats.larger_batches import gathered
 from pyspark_savepoint.formats.serializers.basic.temporal import millis_of
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
@@ -83,8 +84,6 @@ def _flags(column: pa.BooleanArray) -> Flags:
 
 #: Number of rows converted to Python objects at a time.
 CHUNK = 8192
-#: Rows, or bytes of Arrow, from which unsorted records are converted together: their state is read at once.
-GATHERED_ROWS, GATHERED_BYTES = 32768, 8 << 20
 TIME_BYTES = 8
 SIGN = np.int64(-(2**63))
 
@@ -210,19 +209,6 @@ class Records:
             return values_of(rows, self.columns, reuse, unshared)
         values = to_python(rows.column(self.columns[0]))
         return map(copied, values) if reuse is ObjectReuseMode.COPY_PER_OPERATOR else values
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in larger batches."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        rows, size = sum(part.num_rows for part in held), sum(part.nbytes for part in held)
-        if rows >= GATHERED_ROWS or size >= GATHERED_BYTES:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held = []
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 def values_of(

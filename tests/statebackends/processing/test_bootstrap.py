@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError, ValueRangeError
+from pyspark_savepoint.formats.larger_batches import gathered
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.api.state import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
@@ -27,7 +28,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 )
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder, gathered
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.runtime import collector
 from tests.statebackends.processing.tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
