@@ -12,20 +12,21 @@ from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
 from pyspark_savepoint.plan.savepoint_plan import Operators, SavepointPlan
-from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damage_of
+from pyspark_savepoint.statebackends.surveys.losses import SCHEMA, Damage, damages_of
 
 
 def damages(plan: SavepointPlan) -> list[tuple[OperatorPlan, Damage]]:
     """Return what each operator of a plan without changes loses."""
-    result = []
+    operators, searched = [], []
     for operator in plan.operators:
         base = operator.base
         if base is None:
             continue
         options: Mapping[str, str] = {**base.options, "path": base.path}
         request = SavepointReadOptions.parse(options).request().of_version(base.snapshot.metadata.version)
-        result.append((operator, damage_of(base.snapshot, base.operator, request)))
-    return result
+        operators.append(operator)
+        searched.append((base.snapshot, base.operator, request))
+    return list(zip(operators, damages_of(searched), strict=True))
 
 
 def losses_of(damages: list[tuple[OperatorPlan, Damage]]) -> pa.Table:

@@ -26,6 +26,9 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     UndecodableStateError,
 )
+from pyspark_savepoint.formats.io.byte_source import opened_ahead
+from pyspark_savepoint.formats.io.run_ahead import ahead
+from pyspark_savepoint.formats.io.snapshot_files import BEGINNING
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
@@ -68,15 +71,37 @@ class Damage:
     left: OperatorState
 
 
-def damage_of(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Damage:
-    """Read all state of an operator, and return what of it is damaged."""
-    search = _Search(savepoint, operator, request)
-    for index in sorted(operator.subtasks):
-        search.subtask(index)
+#: An operator of a snapshot, and how it is read.
+Searched = tuple[Snapshot, OperatorState, TableRequest]
+
+
+def damages_of(operators: Sequence[Searched]) -> list[Damage]:
+    """Read all state of some operators, and return what of each is damaged; of stores many subtasks at a time."""
+    subtasks = [(one, index) for one in operators for index in sorted(one[1].subtasks)]
+    remote = any(savepoint.location.filesystem.is_remote for savepoint, *_ in operators)
+
+    def search(subtask: tuple[Searched, int]) -> _Search:
+        of_subtask = _Search(*subtask[0], subtask[1])
+        of_subtask.run()
+        return of_subtask
+
+    def size(subtask: tuple[Searched, int]) -> int:
+        return subtask[0][1].subtasks[subtask[1]].state_size
+
+    searches = ahead(search, subtasks, remote=remote, size=size)
+    return [_damage(operator, [next(searches) for _ in operator.subtasks]) for _, operator, _ in operators]
+
+
+def _damage(operator: OperatorState, searches: Sequence[_Search]) -> Damage:
+    """Return what the searches of all subtasks of an operator have found."""
     lost = LostState(
-        tuple(search.subtasks), tuple(search.raw), tuple(sorted(set(search.key_groups))), tuple(search.files)
+        tuple(one.index for one in searches if one.is_lost),
+        tuple(one.index for one in searches if one.is_raw_lost),
+        tuple(sorted({group for one in searches for group in one.key_groups})),
+        tuple(file for one in searches for file in one.files),
     )
-    return Damage(search.rows, lost, lost.left_of(replace(operator, subtasks=search.left)))
+    left = replace(operator, subtasks={one.index: one.left for one in searches})
+    return Damage([row for one in searches for row in one.rows], lost, lost.left_of(left))
 
 
 class _Every(Errors):
@@ -91,37 +116,39 @@ class _Every(Errors):
 
 @dataclass
 class _Search:
+    """The search of one subtask."""
+
     savepoint: Snapshot
     operator: OperatorState
     request: TableRequest
+    index: int
     rows: list[Row] = field(default_factory=list)
-    subtasks: list[int] = field(default_factory=list)
-    raw: list[int] = field(default_factory=list)
+    is_lost: bool = False
+    is_raw_lost: bool = False
     key_groups: list[int] = field(default_factory=list)
     files: list[tuple[int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.surveyed = Surveyed.of(self.operator)
-        self.left = dict(self.operator.subtasks)
+        self.left = self.operator.subtasks[self.index]
 
-    def subtask(self, index: int) -> None:
-        """Find what one subtask loses."""
-        subtask = self.operator.subtasks[index]
+    def run(self) -> None:
+        """Find what the subtask loses."""
+        subtask = self.left
         if subtask.managed_keyed_state is not None:
-            self._keyed(index, subtask.managed_keyed_state)
+            self._keyed(subtask.managed_keyed_state)
         raw = subtask.raw_keyed_state
         if isinstance(raw, KeyGroupsStateHandle) and (why := self._unreadable([raw.delegate])):
-            self.raw.append(index)
-            self._add("raw_keyed_state", index, why, groups=list(raw.key_group_range))
-        self._operator_state(index)
+            self.is_raw_lost = True
+            self._add("raw_keyed_state", why, groups=list(raw.key_group_range))
+        self._operator_state()
         for name in ("input_channel_state", "result_subpartition_state"):
-            kept = [handle for handle in getattr(subtask, name) if not self._channel(index, handle)]
-            self.left[index] = _with(self.left[index], name, tuple(kept))
+            kept = [handle for handle in getattr(subtask, name) if not self._channel(handle)]
+            self.left = _with(self.left, name, tuple(kept))
 
     def _add(
         self,
         table: str,
-        index: int,
         why: object,
         state: str | None = None,
         groups: Sequence[int] = (),
@@ -129,7 +156,9 @@ class _Search:
     ) -> None:
         bounds = {"first_key_group": min(groups), "last_key_group": max(groups)} if groups else {}
         between = {} if keys is None else {"first_key": keys[0], "last_key": keys[1]}
-        self.rows.append(self.surveyed.row(table=table, state=state, subtask=index, note=str(why), **bounds, **between))
+        self.rows.append(
+            self.surveyed.row(table=table, state=state, subtask=self.index, note=str(why), **bounds, **between)
+        )
 
     def _unreadable(self, handles: Sequence[Any]) -> SavepointError | None:
         for handle in handles:
@@ -141,16 +170,16 @@ class _Search:
                 return error
         return None
 
-    def _channel(self, index: int, handle: Any) -> bool:
+    def _channel(self, handle: Any) -> bool:
         why = self._unreadable([handle.delegate])
         if why is not None:
-            self._add("channel_state", index, why)
+            self._add("channel_state", why)
         return why is not None
 
     # -- keyed state ---------------------------------------------------------------------------------------
 
-    def _keyed(self, index: int, handle: Any) -> None:
-        alone = replace(self.operator, subtasks={index: self.operator.subtasks[index]})
+    def _keyed(self, handle: Any) -> None:
+        alone = replace(self.operator, subtasks={self.index: self.operator.subtasks[self.index]})
         try:
             sources = keyed_sources(self.savepoint, alone)
             for source in sources:
@@ -161,13 +190,13 @@ class _Search:
         except UndecodableStateError:
             return  # a serializer snapshot of an unknown class is no damage
         except DAMAGE as error:
-            self.subtasks.append(index)
-            self._add(KEYED, index, error, groups=list(handle.key_group_range))
+            self.is_lost = True
+            self._add(KEYED, error, groups=list(handle.key_group_range))
             return
         for source in sources:
             if isinstance(source, RocksDBSource):
-                self._database(index, source)
-            self._entries(index, source)
+                self._database(source)
+            self._entries(source)
 
     @staticmethod
     def _open_database(source: RocksDBSource) -> None:
@@ -175,25 +204,34 @@ class _Search:
         with Database(dict(source.files), source.prefix):
             pass
 
-    def _database(self, index: int, source: RocksDBSource) -> None:
+    def _database(self, source: RocksDBSource) -> None:
         """Read the table files one by one."""
-        with Database(dict(source.files), source.prefix) as database:
-            for family in database.families.values():
-                for info in sorted(family.files.values(), key=lambda info: info.number):
+        listed = dict(source.files)
+        with Database(listed, source.prefix) as database:
+            tables = [
+                (family, info)
+                for family in database.families.values()
+                for info in sorted(family.files.values(), key=lambda info: info.number)
+            ]
+            bounds = source.key_group_range
+            first = database.first_reads((info for _, info in tables if info.name in listed), bounds.start, bounds.end)
+            with opened_ahead(first):
+                for family, info in tables:
                     why = self._damaged_file(database, family, info, source)
                     if why is not None:
-                        self.files.append((source.key_group_range.start, info.name))
-                        self._lost_file(index, family, info, source, why)
-            live = {info.name for family in database.families.values() for info in family.files.values()}
+                        self.files.append((bounds.start, info.name))
+                        self._lost_file(family, info, source, why)
         # Flink needs all files of a handle to restore it, also those that have no state, such as OPTIONS.
-        for name, location in source.files:
-            try:
-                with location.open():
-                    pass
-            except DAMAGE as error:
-                if name not in live:
-                    self.files.append((source.key_group_range.start, name))
-                    self._add("files", index, f"no state is lost: {name} has none; {error}")
+        live = {info.name for _, info in tables}
+        others = {name: location for name, location in source.files if name not in live}
+        with opened_ahead((location, BEGINNING) for location in others.values()):
+            for name, location in others.items():
+                try:
+                    with location.open():
+                        pass
+                except DAMAGE as error:
+                    self.files.append((bounds.start, name))
+                    self._add("files", f"no state is lost: {name} has none; {error}")
 
     def _damaged_file(
         self, database: Database, family: ColumnFamily, info: FileMetaData, source: RocksDBSource
@@ -212,18 +250,16 @@ class _Search:
             database.families[family.name] = known
         return None
 
-    def _lost_file(
-        self, index: int, family: ColumnFamily, info: FileMetaData, source: RocksDBSource, why: SavepointError
-    ) -> None:
+    def _lost_file(self, family: ColumnFamily, info: FileMetaData, source: RocksDBSource, why: SavepointError) -> None:
         smallest, largest = info.smallest.user_key, info.largest.user_key
         first, last = (int.from_bytes(key[: source.prefix], "big") for key in (smallest, largest))
         owned = source.key_group_range
         groups = range(max(first, owned.start), min(last, owned.end) + 1)
         if groups:
             keys = (smallest[source.prefix :], largest[source.prefix :])
-            self._add(KEYED, index, why, family.name, groups, keys)
+            self._add(KEYED, why, family.name, groups, keys)
 
-    def _entries(self, index: int, source: AnyKeyedSource) -> None:
+    def _entries(self, source: AnyKeyedSource) -> None:
         """Read all entries, key group by key group where some are damaged."""
         (left,) = LostState(files=tuple(self.files)).without([source])
         options: DecodeOptions = exact_options(self.request.decode)
@@ -240,31 +276,31 @@ class _Search:
             errors.add(error, groups)
         for _, damaged, why in errors.named:
             self.key_groups += damaged
-            self._add(KEYED, index, why, groups=damaged)
+            self._add(KEYED, why, groups=damaged)
 
     # -- operator state ------------------------------------------------------------------------------------
 
-    def _operator_state(self, index: int) -> None:
-        subtask = self.operator.subtasks[index]
+    def _operator_state(self) -> None:
+        subtask = self.operator.subtasks[self.index]
         for raw, name in ((False, "managed_operator_state"), (True, "raw_operator_state")):
             handle = getattr(subtask, name)
             if not isinstance(handle, OperatorStreamStateHandle):
                 continue
             table = "raw_operator_state" if raw else "operator_state"
-            alone = replace(self.operator, subtasks={index: subtask})
+            alone = replace(self.operator, subtasks={self.index: subtask})
             try:
                 broken = self._broken_states(alone, raw)
             except UndecodableStateError:
                 continue
             except DAMAGE as error:
-                self._add(table, index, error)
-                self.left[index] = _with(self.left[index], name, None)
+                self._add(table, error)
+                self.left = _with(self.left, name, None)
                 continue
             for state, why in broken.items():
-                self._add(table, index, why, state)
+                self._add(table, why, state)
             if broken:
                 kept = tuple(state for state in handle.states if state.name not in broken)
-                self.left[index] = _with(self.left[index], name, replace(handle, states=kept))
+                self.left = _with(self.left, name, replace(handle, states=kept))
 
     def _broken_states(self, alone: OperatorState, raw: bool) -> dict[str, SavepointError]:
         broken: dict[str, SavepointError] = {}

@@ -264,3 +264,14 @@ def test_files_of_new_keys_are_sent_many_at_a_time(measured: MeasuredStore) -> N
     assert run(measured, "rekey", "s3://bucket/wide", "s3://bucket/out/new", UID, "--type", "key=STRING") == 0
     assert measured.kinds() == total(LOOKS, ENDS, {"GET": FILES, "PUT": FILES})
     assert chain(measured.requests) <= 30
+
+
+def test_damage_is_looked_for_in_many_files_at_a_time(measured: MeasuredStore) -> None:
+    """Each small file comes with its header, once, and what is left is copied by the store."""
+    measured.latency = 0.1
+    damaged = next(name for name in measured.objects if name.startswith("wide/state"))
+    del measured.objects[damaged]
+    assert run(measured, "salvage", "s3://bucket/wide", "s3://bucket/out/new") == 0
+    assert measured.kinds()["COPY"] == FILES - 1
+    assert measured.kinds()["GET"] <= FILES + 5
+    assert chain(measured.requests) <= 24
