@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Unsafe
 from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, RemoteFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.io.byte_source import ByteSource, Elsewhere, FileLocation, InlineLocation, StateLocation
+from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
@@ -206,9 +207,14 @@ class SnapshotLocation:
         root = self.checkpoint_root
         for candidate in self._rebased(parts) if root is not None else ():
             anchor, folder = self._anchor(candidate), posixpath.dirname(candidate)
-            if anchor is not None and folder != self.directory and self.filesystem.info(folder) is not None:
+            if anchor is not None and folder != self.directory and self._is_there(folder):
                 return self.filesystem, candidate, anchor  # opening it raises the error
         return None
+
+    def _is_there(self, folder: str) -> bool:
+        """Return whether there is a folder, for which a verb asks once for all files that are gone."""
+        key = "folder", self.filesystem.uri(folder)
+        return cached_for_verb(key, lambda: self.filesystem.info(folder) is not None)
 
     def _locate_outside(self, recorded: str) -> tuple[SnapshotFileSystem, str]:
         """Locate a recorded path outside of the snapshot; another store does not get the credentials of this one."""

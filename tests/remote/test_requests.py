@@ -464,3 +464,20 @@ def test_a_table_that_is_read_to_its_end_waits_for_no_file(measured: MeasuredSto
     next(batches)
     batches.close()
     assert measured.kinds()["GET"] <= 60 + 8, "headers, and a few files"
+
+
+def test_a_folder_is_asked_for_once_if_its_files_are_gone(measured: MeasuredStore, tmp_path: Path) -> None:
+    """Whether the checkpoint was moved with its folder of shared files, for all files that are not in it."""
+    job = IncrementalJob(tmp_path / "gone", "long", 20_000, parallelism=8)
+    for number in (1, 2):
+        job.put(np.arange(20_000), np.arange(20_000))
+        job.checkpoint(number)
+    job.close()
+    (tmp_path / "gone" / "shared").joinpath("left").write_bytes(b"\0")
+    for file in (tmp_path / "gone" / "shared").glob("*.sst"):
+        file.unlink()
+    measured.upload(tmp_path / "gone", "gone")
+    assert run(measured, "salvage", "s3://bucket/gone/chk-2", "s3://bucket/left") == 0
+    asked = [one.kind for one in measured.requests if one.key.rstrip("/") == "gone/shared"]
+    assert 0 < asked.count("LIST") <= 8, "by each that asks at the same time"
+    assert sum(one.status == 404 for one in measured.requests) > 16
