@@ -373,6 +373,18 @@ def refuse_where(bad: Flags, column: pa.Array, expected: str, remedy: str) -> No
         raise ValueRangeError(
             "a value cannot be written exactly",
             expected=expected,
-            found=f"{column[row]} in row {row} of a column of {len(column)}",
+            found=f"{as_python(column[row])} in row {row} of a column of {len(column)}",
             remedy=remedy,
         )
+
+
+def as_python(value: pa.Scalar) -> object:
+    """Return a value for the text of an error: Python's, or the number of a time that Python cannot hold.
+
+    >>> as_python(pa.scalar(7)), as_python(pa.scalar(1 << 62, pa.timestamp("us")))
+    (7, '4611686018427387904 of timestamp[us]')
+    """
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return f"{getattr(value, 'value', 'a value')} of {value.type}"

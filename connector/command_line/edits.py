@@ -528,6 +528,8 @@ class _RowsFile:
             raise UsageError(f"--table {table} needs the name of the state", expected="FILE STATE")
         if table == TIMERS and arguments.state is not None:
             raise UsageError("timers have no state: --option state=SERVICE names their timer service")
+        if arguments.key is not None and not _listed(arguments.key):
+            raise UsageError(f"--key is {arguments.key!r}, expected names separated by commas")
         key = () if table in OF_OPERATOR else tuple(_listed(arguments.key)) or ("key",)
         types = dict(type_pair(text) for text in arguments.type)
         column_types = {} if operator is None else _existing_types(base, operator, table, key, arguments.state)

@@ -37,7 +37,7 @@ def operator_options(named: OperatorRef | None) -> dict[str, str]:
 def identifier_of(named: OperatorRef) -> OperatorIdentifier:
     """Return the identifier for a uid, or for a uid hash of 32 hex digits.
 
-    A uid that looks like a hash must be given as an OperatorIdentifier.
+    A new operator's uid that looks like a hash must be given as an OperatorIdentifier.
 
     >>> print(identifier_of("my-uid"))
     uid 'my-uid' (8409efe6adc6d20787611f16017c808f)

@@ -11,8 +11,8 @@ hdfs, viewfs           Hadoop's own configuration, through libhdfs
 =====================  ===============================================================================================
 
 Credentials come from the environment, endpoints and the like from :mod:`storage_options`. None of them comes from a
-path, because paths may come from an untrusted snapshot. The client of the store retries failing requests for a minute
-or two in all.
+path, because paths may come from an untrusted snapshot. The client of the store retries failing requests for
+:data:`RETRY_LIMIT` seconds in all.
 
 Errors of the clients are classified here, because they report the cause only as text. Hadoop distinguishes the same
 cases: ``S3AUtils.translateException`` and similar.

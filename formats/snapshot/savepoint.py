@@ -221,7 +221,8 @@ class Snapshot:
             )
 
     def _by_id(self, operator_id: OperatorID) -> OperatorState:
-        operator = self.metadata.by_id.get(operator_id)
+        # A uid may have the form of a hash: it was hashed once more.
+        operator = self.metadata.by_id.get(operator_id) or self.metadata.by_uid.get(operator_id.hex)
         if operator is not None:
             return operator
         raise self._not_found(f"uid hash {operator_id}", operator_id.hex, self._hashes())

@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.columns import (
     Cursors,
     Flags,
     Longs,
+    as_python,
     bool_array,
     filled_values,
     struct_array,
@@ -138,7 +139,7 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
     user_start, user_end = user_start[order], user_end[order]
     twice = kernels.first_repeated_span(row.astype(np.int32), read_only(user), user_start, user_end)
     if twice >= 0:
-        raise RepeatedUserKey(int(row[twice]), repr(user_keys[int(order[twice])].as_py()))
+        raise RepeatedUserKey(int(row[twice]), repr(as_python(user_keys[int(order[twice])])))
     widths = keys[2][row] - keys[1][row] + user_end - user_start
     key_end = np.cumsum(widths)
     composite = np.empty(int(widths.sum()), np.uint8)

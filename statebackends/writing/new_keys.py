@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts, fixed_array, spans_of
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, as_python, binary_parts, fixed_array, spans_of
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
@@ -126,7 +126,7 @@ class NewKeyEncoder:
             raise ValueRangeError(
                 "a key cannot become a key of the new type" if len(column) else "keys cannot be of the new type",
                 operator=self.label,
-                key=f"{old[row].as_py()!r:.200}" if len(old) else None,
+                key=f"{as_python(old[row])!r:.200}" if len(old) else None,
                 expected=_fact(error, "expected") or self.key.key_serializer.flink_type,
                 found=_fact(error, "found") or str(error),
                 remedy="remove the key first (remove_keys), give another type, or say what it becomes: rows with "

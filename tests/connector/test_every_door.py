@@ -270,6 +270,14 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
     "last accesses of a list without a list": (
         _rows("tags", tags__last_access=pa.array([1, 2, 3], MOMENT)), "tags", {}, "cast it to array<timestamp>"
     ),
+    "a last access that Python cannot hold": (
+        _rows("coupon", coupon__last_access=pa.array([1 << 62, 0, 0], MOMENT)), "coupon", {}, "4611686018427387904 of"
+    ),
+    "a map with a key twice that Python cannot hold": (
+        pa.table({"key": [1], "new": pa.array([[(1 << 62, 1), (1 << 62, 2)]], pa.map_(MOMENT, pa.int64()))}), "new",
+        {}, "4611686018427387904 of"
+    ),
+    "an empty list of keys": (_rows("total"), "total", {"key": ""}, "is '', expected names separated by commas"),
     "last accesses finer than Flink's": (
         _rows("coupon", coupon__last_access=pa.array([1001] * 3, MOMENT)), "coupon", {}, "round the times"
     ),
@@ -769,6 +777,18 @@ def test_a_state_may_have_any_name(tmp_path: Path, name: str, capsys: pytest.Cap
     savepoint.erase([1], to=tmp_path / "erased")
     left = pyspark_savepoint.open(tmp_path / "erased").keyed_state("op").to_arrow()
     assert sorted(left["key"].to_pylist()) == [2, 3]
+
+
+def test_a_uid_with_the_form_of_a_hash_is_found(base: Path, tmp_path: Path) -> None:
+    """As by a job whose uids are hashes of names. The data source writes it as a uid, and all doors find it."""
+    uid = "0123456789abcdef" * 2
+    path = by_data_source(base, tmp_path, _rows("total"), uid, "total", {})
+    assert max_parallelisms(path) == {"op": 512, uid: 512}
+    savepoint = pyspark_savepoint.open(path)
+    assert savepoint.keyed_state(uid, state="total").to_arrow().num_rows == 3
+    changed = savepoint.remove_keys(uid, [1]).write(tmp_path / "changed")
+    assert set(changed.keyed_state(uid, state="total").to_arrow()["key"].to_pylist()) == {2, 3}
+    assert main(["show", str(path), uid]) == 0
 
 
 @pytest.mark.parametrize("upper", [False, True])

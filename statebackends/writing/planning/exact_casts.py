@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
+    as_python,
     fixed_array,
     list_array,
     map_array,
@@ -305,7 +306,7 @@ def _does_not_fit(column: pa.Array, kind: pa.DataType, path: str, row: int) -> V
         f"a value of column {path!r} does not fit exactly",
         state=path,
         expected=f"values of {spark_type(kind)}",
-        found=f"{column[row].as_py()!r} ({spark_type(column.type)})",
+        found=f"{as_python(column[row])!r} ({spark_type(column.type)})",
         remedy=f"round or filter such values, or name a wider type for {name!r} in option 'types'",
     )
 
