@@ -11,13 +11,14 @@ from pyspark_savepoint.command_line.parsing import UsageError
 OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
 
 
-def read_options(arguments: Arguments) -> dict[str, Any]:
-    """Return the options of the data source for reads that the arguments give."""
+def read_options(arguments: Arguments, *own: str) -> dict[str, Any]:
+    """Return the options of the data source for reads that the arguments give, except ``own``: other arguments do."""
+    own_names = OWN_OPTIONS.union(_folded(name) for name in own)
     texts = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""
     options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in texts)
     for name in options:
-        if name.replace("_", "").casefold() in OWN_OPTIONS:
+        if _folded(name) in own_names:
             raise UsageError(
                 f"--option does not take {name}: an argument of the command says it", remedy="leave it out"
             )
@@ -29,6 +30,10 @@ def read_options(arguments: Arguments) -> dict[str, Any]:
     if getattr(arguments, "allow_outside", False):
         options["allowOutside"] = True
     return options
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").casefold()
 
 
 def _pair(text: str, of: str, example: str) -> tuple[str, str]:

@@ -48,11 +48,13 @@ A = TypeVar("A", bound=OfSnapshot)
 #: Rows of a feed that are shown unless the user says how many.
 FEW_CHANGES = 20
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
+#: What arguments of commands choose, and ``--option`` does not.
+SELECTED = ("table", "state")
 
 
 def table_of(arguments: AtPath, output: Output, **options: Any) -> SnapshotTable:
     """Open the table that the arguments name; warnings are remarks."""
-    texts = to_options({**read_options(arguments), **options})
+    texts = to_options({**read_options(arguments, *options), **options})
     table = table_at(arguments.path, texts)
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
@@ -262,7 +264,7 @@ def _changes(arguments: Changes, output: Output, start: int | str) -> SnapshotTa
         table = open_changes(
             arguments.path, arguments.uid, start=start, end=arguments.end,
             deduplication_mode="netChanges" if arguments.net else "dropCarryovers",
-            **{**read_options(arguments), "table": arguments.table, "state": arguments.state},
+            **{**read_options(arguments, *SELECTED), "table": arguments.table, "state": arguments.state},
         )  # fmt: skip
     for remark in remarks:
         output.remark(f"warning: {remark.message}")
