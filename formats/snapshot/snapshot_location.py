@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
+from pyspark_savepoint.formats.errors import UNREADABLE, OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, RemoteFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.io.byte_source import ByteSource, Elsewhere, FileLocation, InlineLocation, StateLocation
@@ -161,6 +161,7 @@ class SnapshotLocation:
                 path=self.uri,
                 found=ascii(name),
                 expected="the name of a file in the snapshot's folder",
+                remedy=UNREADABLE,
             )
         return posixpath.join(self.directory, name)
 
@@ -316,8 +317,12 @@ def recorded_parts(recorded: str) -> list[str]:
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
     if match and match[1].lower() in REMOTE_SCHEMES and "?" in path:
-        raise UnsafePathError("the path of a handle is not valid", path=recorded, expected="a path without '?'")
+        raise _not_valid(recorded, "a path without '?'")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or not path.startswith("/") or not parts or not is_encodable(path):
-        raise UnsafePathError("the path of a handle is not valid", path=ascii(recorded), expected="an absolute path")
+        raise _not_valid(ascii(recorded), "an absolute path")
     return parts
+
+
+def _not_valid(recorded: str, expected: str) -> UnsafePathError:
+    return UnsafePathError("the path of a handle is not valid", path=recorded, expected=expected, remedy=UNREADABLE)

@@ -308,10 +308,11 @@ def together(remainders: range, sizes: Longs, limit: int) -> Iterator[range]:
     """Combine consecutive remainders up to a size."""
     start, size = remainders.start, 0
     for at in remainders:
-        if at > start and size + sizes[at] > limit:
+        added = int(sizes[at])  # what damaged metadata declare may be more than 64 bits together
+        if at > start and size + added > limit:
             yield range(start, at)
             start, size = at, 0
-        size += int(sizes[at])
+        size += added
     if start < remainders.stop:
         yield range(start, remainders.stop)
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.merging.change_counts import COUNTS
 from pyspark_savepoint.statebackends.merging.comparison import compare
-from pyspark_savepoint.statebackends.merging.entry_chunk import Division, EntryChunk, paired_chunks
+from pyspark_savepoint.statebackends.merging.entry_chunk import Division, EntryChunk, paired_chunks, together
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.requests.request import ComparisonRequest, EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEYED_ENTRIES
@@ -156,6 +156,11 @@ def test_little_is_read_in_vain(estimate: int, hot: int | None) -> None:
     assert read_bytes < 2 * sum(sizes_of) * 1.75
     # After one that is too large alone, others are read together again.
     assert len(pairs) < 40
+
+
+def test_sizes_that_damaged_metadata_declares_are_added() -> None:
+    sizes = np.array([1, 2, (1 << 63) - 1, (1 << 63) - 1, 3], np.int64)
+    assert list(together(range(5), sizes, 10)) == [range(2), range(2, 3), range(3, 4), range(4, 5)]
 
 
 # -- whole snapshots -------------------------------------------------------------------------------------------------
