@@ -220,10 +220,10 @@ def add_state(
         rows = rows.select(*(column for column in rows.schema.names if column == name or column not in SPAN_COLUMNS))
     if old is not None and old.from_input < 0 and name in WINDOW_CONTENTS:
         rows = _with_state_windows(engine, plan, rows, spec.key or ("key",))
-    key_columns(rows.schema, spec)  # raises the error that names the nearest column
+    keys = [*key_columns(rows.schema, spec), *((spec.key_group,) if spec.key_group else ())]
     windows = (STATE_WINDOW,) if STATE_WINDOW in rows.schema.names and table == WINDOW_STATE else ()
     places = (*windows, WINDOW_COLUMN) if table == WINDOW_STATE else ()
-    column = _only_state_column(rows.schema.names, name, (*(spec.key or ("key",)), *places), plan.label)
+    column = _only_state_column(rows.schema.names, name, (*keys, *places), plan.label)
     # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
     renamed = rows.renamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})

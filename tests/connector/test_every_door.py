@@ -277,6 +277,12 @@ QUESTIONS: dict[str, tuple[pa.Table, str, Options, tuple[str, str] | str]] = {
         pa.table({"key": [1], "new": pa.array([[(1 << 62, 1), (1 << 62, 2)]], pa.map_(MOMENT, pa.int64()))}), "new",
         {}, "4611686018427387904 of"
     ),
+    "key groups in a column": (
+        _rows("total", group=pa.array([470, 383, 369], pa.int32())), "total", {"keyGroup": "group"}, BEFORE["total"]
+    ),
+    "key groups of other keys": (
+        _rows("total", group=pa.array([0, 383, 369], pa.int32())), "total", {"keyGroup": "group"}, "wrong key group"
+    ),
     "an empty list of keys": (_rows("total"), "total", {"key": ""}, "is '', expected names separated by commas"),
     "last accesses finer than Flink's": (
         _rows("coupon", coupon__last_access=pa.array([1001] * 3, MOMENT)), "coupon", {}, "round the times"
