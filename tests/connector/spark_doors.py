@@ -75,7 +75,7 @@ def by_verb(spark: SparkSession, base: Path, folder: Path, frame: DataFrame, sta
 
 SPARK_DOORS: dict[str, SparkDoor] = {"df.write": by_frame, "INSERT": by_insert, "Savepoint": by_verb}
 #: Questions about rows that Spark itself refuses before a door sees them.
-NOT_IN_SPARK = {"a field twice"}
+NOT_IN_SPARK = {"a field twice", "a map with a key twice that Python cannot hold"}
 #: Words of other doors, by door.
 WORDS = {"df.write": FOREIGN["data source"], "INSERT": FOREIGN["data source"], "Savepoint": FOREIGN["verb"]}
 
