@@ -159,14 +159,14 @@ class Staging:
     def create_state(self, name: str) -> OutputFile:
         """Create a file of state; its checksums are stored for the commit.
 
-        When it is closed, a store has compared its bytes with a checksum, or they are read back for that.
+        When it is closed, an object store has compared its bytes with a checksum, or they are read back for that.
         """
         if not self.begun:
             self.filesystem.create_directory(self.folder)
         path = self.state_path(name)
 
         def keep(checksums: FileChecksums) -> None:
-            if self.filesystem.is_remote and not self.filesystem.verifies_uploads:
+            if not (self.filesystem.renames or self.filesystem.verifies_uploads):
                 _expect_stored(self.filesystem, path, checksums)
             self.keep_checksums(name, checksums)
 

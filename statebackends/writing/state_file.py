@@ -177,10 +177,10 @@ def expect_written(
 ) -> None:
     """Read the file of a subtask back; raise CorruptStateError if it does not hold these states and all entries.
 
-    Files of stores need no other proof: their bytes were compared when they were closed. A later step checks that the
-    file exists.
+    Files of object stores need no other proof: their bytes were compared when they were closed. A later step checks
+    that the file exists.
     """
-    if staging.filesystem.is_remote:
+    if not staging.filesystem.renames:
         return
     location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
     source = KeyedSource(location, written.handle(key_groups).offsets, True, max_parallelism, operator)
