@@ -56,7 +56,8 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
     sp = Savepoint.load(spark, str(path))
     more = read(state="v_long").selectExpr("key", "v_long + 1 AS v_long").where("key.f0 <> 3")
     maps = read(state="map").selectExpr("key", "map_concat(map, map('new', -1)) AS map")
-    sp = sp.with_state(operator, "v_long", more, pyTypes="v_long LONG").with_state(operator, "map", maps, pyTypes=TYPES)
+    sp = sp.with_state(operator, "v_long", more, replace=True, pyTypes="v_long LONG")
+    sp = sp.with_state(operator, "map", maps, pyTypes=TYPES)
     sp = sp.remove_keys(operator, [[7, "z"]]).remove_keys(
         operator, read(state="v_long").select("key").where("key.f0 = 5")
     )
