@@ -188,7 +188,10 @@ MISTAKES = {
         "to do: readStream with the folder of the job's checkpoints",
     ),
     "write('2L AS n', key='idd')": ("there is no column 'idd' for the key", "did you mean 'id'?"),
-    "write('NULL AS n')": ("has a type without a counterpart in Flink", "to do: give the column a type"),
+    "write('NULL AS n')": (
+        "has a type without a counterpart in Flink",
+        "to do: its values are all NULL: give the column a type",
+    ),
     "write('2L AS n, CAST(NULL AS BIGINT) AS k', key='k')": (
         "column 'k' is NULL in some rows",
         "leave the rows out in which 'k' is NULL",
