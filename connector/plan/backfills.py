@@ -24,7 +24,6 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     Backfilled,
     Call,
     Cast,
-    Condition,
     Evolution,
     Expression,
     FieldSource,
@@ -34,6 +33,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OldState,
     OperatorChange,
     StateChange,
+    parts_of,
 )
 from pyspark_savepoint.statebackends.evolution.exact import as_given, expect_held
 from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import SORTED, FoundTable
@@ -119,18 +119,14 @@ def required_fields(evolution: Evolution) -> dict[str, list[RequiredField]]:
     return result
 
 
-def backfilled_names(source: Expression | Condition | int | None) -> Iterator[str]:
+def backfilled_names(source: object) -> Iterator[str]:
     """Yield the names of given values in an expression."""
-    if isinstance(source, Backfilled):
-        yield source.name
-    elif isinstance(source, Cast):
-        yield from backfilled_names(source.source)
-    elif isinstance(source, Nested):
-        for one in source.fields:
-            yield from backfilled_names(one.source)
-    elif isinstance(source, Call):
-        for argument in source.arguments:
-            yield from backfilled_names(argument)
+    for part in parts_of(source):
+        if isinstance(part, Backfilled):
+            yield part.name
+        elif isinstance(part, Nested):
+            for one in part.fields:
+                yield from backfilled_names(one.source)
 
 
 def with_views(evolution: Evolution) -> Evolution:

@@ -18,7 +18,7 @@ The verdict of a state is the worst of its fields, the verdict of an operator th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -207,6 +207,20 @@ class Condition:
 
 
 Expression = OldField | OldKey | OldPart | OldState | Constant | Backfilled | Cast | Nested | Call | Emitted | Rex
+
+
+def parts_of(source: object) -> Iterator[object]:
+    """Yield an expression and those within it, but not fields of a nested ROW: their places are those in that ROW.
+
+    >>> [part.index for part in parts_of(Call("sum", (OldField("acc", 2), Constant(0)))) if isinstance(part, OldField)]
+    [2]
+    """
+    yield source
+    if isinstance(source, Cast | Nested):
+        yield from parts_of(source.source)
+    elif isinstance(source, Call):
+        for argument in source.arguments:
+            yield from parts_of(argument)
 
 
 class Merge(StrEnum):

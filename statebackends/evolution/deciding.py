@@ -21,6 +21,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     TimersChange,
     Verdict,
     Waiting,
+    parts_of,
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.deciding_aggregates import (
@@ -649,15 +650,13 @@ def _merged(change: StateChange) -> StateChange:
 SESSIONS = "session-window-mapping"
 
 
-def _needs_state(source: object) -> bool:
-    """Return whether a value is computed of the rows of another state."""
-    return isinstance(source, OldState) or (isinstance(source, Call) and any(map(_needs_state, source.arguments)))
-
-
 def _of_sessions(change: StateChange, *, moves: bool) -> StateChange:
     """Refuse what would need windows of other keys to be merged, or sets that other windows have."""
     reason = "its windows end with a gap, so that those of keys that become one may be one window" if moves else ""
-    if any(one.verdict is Verdict.DERIVED and _needs_state(one.source) for one in change.fields):
+    if any(
+        one.verdict is Verdict.DERIVED and any(isinstance(part, OldState) for part in parts_of(one.source))
+        for one in change.fields
+    ):
         reason = "its windows end with a gap: what their sets of values tell is not computed"
     if not reason:
         return change

@@ -24,6 +24,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     OldState,
     StateChange,
     Verdict,
+    parts_of,
     worst,
 )
 from pyspark_savepoint.statebackends.evolution.expected_aggregates import (
@@ -142,7 +143,7 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
     fields = tuple(_field(old, new, place, known, options) for place in range(len(new.accumulator.buffers)))
     fields = _all_or_nothing(new, fields, options)
     needed = {key for buffer in new.accumulator.buffers for key in new.keys_of(buffer)}
-    read = {place for one in fields for place in _places_in(one.source)}
+    read = {part.index for one in fields for part in parts_of(one.source) if isinstance(part, OldField)}
     gone = [
         buffer.column.name
         for place, buffer in enumerate(old.accumulator.buffers)
@@ -154,17 +155,6 @@ def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> 
         verdict = Verdict.TRANSFORMED
     reasons = (f"the new query does without {', '.join(gone)}",) if gone else ()
     return StateChange(verdict, before, state, fields, reasons=reasons)
-
-
-def _places_in(source: object) -> Iterator[int]:
-    """Yield the places of OLD's fields that an expression reads."""
-    if isinstance(source, OldField):
-        yield source.index
-    elif isinstance(source, Cast):
-        yield from _places_in(source.source)
-    elif isinstance(source, Call):
-        for argument in source.arguments:
-            yield from _places_in(argument)
 
 
 def _all_or_nothing(new: Aggregation, fields: tuple[FieldSource, ...], options: Options) -> tuple[FieldSource, ...]:

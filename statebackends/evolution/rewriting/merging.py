@@ -15,14 +15,12 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Longs, fixed_array, struct_array
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.statebackends.evolution.changes import (
-    Call,
-    Cast,
-    Condition,
     Expression,
     FieldSource,
     Merge,
     OldField,
     StateChange,
+    parts_of,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
 from pyspark_savepoint.statebackends.evolution.rewriting.keyed_rows import (
@@ -322,15 +320,9 @@ def _field(column: pa.Array, owner: Longs, count: int, how: Merge, name: str) ->
     )
 
 
-def _old_fields(source: Expression | Condition | int | None, state: str) -> Iterator[int]:
-    """Yield the fields of a state of OLD that an expression has."""
-    if isinstance(source, OldField) and source.state == state:
-        yield source.index
-    elif isinstance(source, Cast):
-        yield from _old_fields(source.source, state)
-    elif isinstance(source, Call):
-        for argument in source.arguments:
-            yield from _old_fields(argument, state)
+def _old_fields(source: object, state: str) -> list[int]:
+    """Return the fields of a state of OLD that an expression has."""
+    return [part.index for part in parts_of(source) if isinstance(part, OldField) and part.state == state]
 
 
 def _one_value(shape: StateShape, rows: StateRows, change: StateChange) -> StateRows:
