@@ -254,7 +254,7 @@ class Erasures(Writes[R, T]):
         if actual_salt is None and salt_of_report is None:
             raise OptionError(
                 "the keys of a report can be recognised by its salt alone, which is kept apart from it",
-                remedy="give it: salt='...', the salt that was given to erase, or report.salt",
+                remedy="give argument 'salt', as it was given to the erasure, or as its report had it then",
             )
         secret = actual_salt.encode() if actual_salt is not None else salt_of_report
         assert secret is not None

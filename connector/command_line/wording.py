@@ -131,7 +131,7 @@ def _door_of(command: str | None) -> Callable[[str], str]:
             return option(text, name, value.lower()) if "_" in name else text
         flags = [f"--{name.replace('_', '-')}"]
         if value is None or value.startswith("{"):
-            flags.append(flags[0].removesuffix("s"))
+            flags += [flags[0].removesuffix("s"), f"{flags[0]}-file"]
         own = next((flag for flag in flags if flag in option_names), None)
         if own is None:
             own = next((f"evolve {flag}" for flag in flags if flag in of_evolve), None)
