@@ -20,7 +20,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,19 +31,19 @@ from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from pyspark_savepoint.formats.kernels.interpretation import notice
 from tests.benchmarks.data import UID, write_savepoint
 from tests.benchmarks.rocksdb_data import IncrementalJob
-from tests.remote.conftest import SHOP
+from tests.remote.every_command import COMMANDS, fill, words_of
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
 
 NEW = "s3://bucket/out/new"
 FAULTS: tuple[int | str, ...] = (503, 500, 429, "reset", "lost", "vanished", "stall", "hang", "cut", "cut-stall")
-#: Snapshots: their place, an operator, a state of it, a key, and another max parallelism.
+#: More snapshots: their place, an operator, a state of it, a key, and another max parallelism.
 PLACES = {
-    "shop": ("s3://bucket/shop", "accounts", "total", "1042", "64"),
     "wide": ("s3://bucket/wide", UID, "total", "42", "256"),
-    "job": ("s3://bucket/job/chk-3", UID, "total", "42", "256"),
+    "job": ("s3://bucket/incremental/chk-3", UID, "total", "42", "256"),
 }
-READS: dict[str, tuple[str, ...]] = {
+#: Commands that have more to do with these than with the shop.
+VERBS: dict[str, tuple[str, ...]] = {
     "ls": ("ls", "{place}"),
     "sizes": ("sizes", "{place}"),
     "heaviest": ("heaviest", "{place}"),
@@ -54,11 +54,9 @@ READS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "{place}"),
     "diff": ("diff", "{place}", "{other}"),
     "erase --dry-run": ("erase", "{place}", NEW, "--dry-run", "--keys", "{key}"),
-    "ls of a folder": ("ls", "s3://bucket/job"),
-    "--as-of": ("ls", "s3://bucket/job", "--as-of", "latest"),
-    "changes": ("changes", "s3://bucket/job", UID, "--start", "2"),
-}
-WRITES: dict[str, tuple[str, ...]] = {
+    "ls of a folder": ("ls", "s3://bucket/incremental"),
+    "--as-of": ("ls", "s3://bucket/incremental", "--as-of", "latest"),
+    "changes": ("changes", "s3://bucket/incremental", UID, "--start", "2"),
     "cp": ("cp", "{place}", NEW),
     "pin": ("pin", "{place}", NEW),
     "rename": ("rename", "{place}", NEW, "{uid}=other"),
@@ -92,21 +90,25 @@ class Attack:
 
     store: MeasuredStore
     random: random.Random
+    #: What :func:`fill` has put into a folder.
+    files: Path
     seen: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-    expected: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+    expected: dict[tuple[str, ...], Outcome] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.before = dict(self.store.objects)
 
-    def draw(self) -> tuple[str, str, list[str]]:
-        """Return a verb, a snapshot, and the words of the command."""
-        verb = self.random.choice([*READS, *WRITES])
+    def draw(self) -> list[str]:
+        """Return the words of a command: of any on the shop, or of one on a larger snapshot."""
+        verb = self.random.choice([*COMMANDS, *VERBS])
         name = self.random.choice(list(PLACES))
+        if verb not in VERBS or self.random.random() < 1 / 3:
+            return words_of(verb, self.files) if verb in COMMANDS else self.draw()
         place, uid, state, key, parallelism = PLACES[name]
         other = place.replace("chk-3", "chk-2")
         given = {"place": place, "uid": uid, "state": state, "key": key, "parallelism": parallelism, "other": other}
-        return verb, name, [word.format(**given) for word in (READS | WRITES)[verb]]
+        return [word.format(**given) for word in VERBS[verb]]
 
     def run(self, words: Sequence[str], fault: Callable[[str, str], int | str | None] | None = None) -> Outcome:
         """Run a command on the objects that were there in the beginning."""
@@ -133,16 +135,20 @@ class Attack:
         )
         return Outcome(code, said.getvalue(), error.getvalue(), tuple(written), len(self.store.requests), seconds)
 
-    def one(self) -> None:
-        """Draw a verb and faults, run it, and compare."""
-        verb, name, words = self.draw()
-        if (verb, name) not in self.expected:
-            self.expected[verb, name] = self.run(words)
-        expected = self.expected[verb, name]
-        chosen = {
-            self.random.randint(1, expected.requests + 1): self.random.choice(FAULTS)
-            for _ in range(self.random.randint(1, 3))
-        }
+    def draw_faults(self, words: Sequence[str]) -> dict[int, int | str]:
+        """Return up to three faults by the number of the request that has each."""
+        most = self.without_faults(words).requests + 1
+        return {self.random.randint(1, most): self.random.choice(FAULTS) for _ in range(self.random.randint(1, 3))}
+
+    def without_faults(self, words: Sequence[str]) -> Outcome:
+        """Return what a command does if nothing fails."""
+        if (found := self.expected.get(tuple(words))) is None:
+            found = self.expected[tuple(words)] = self.run(words)
+        return found
+
+    def attack(self, words: Sequence[str], chosen: Mapping[int, int | str]) -> None:
+        """Run a command whose requests of some numbers fail, and compare."""
+        expected = self.without_faults(words)
         lock, asked = threading.Lock(), [0]
 
         def fault(kind: str, key: str) -> int | str | None:
@@ -151,7 +157,7 @@ class Attack:
                 return chosen.get(asked[0])
 
         found = self.run(words, fault)
-        what = f"{verb} of {name} with {chosen}"
+        what = f"{' '.join(words)} with {chosen}"
         self.seen[f"{len(chosen)} faults, code {found.code}"] += 1
         if {key: self.store.objects.get(key) for key in self.before} != self.before:
             self.problems.append(f"{what}: an object of the source has changed")
@@ -180,7 +186,7 @@ class Attack:
 
 def made(folder: Path, store: MeasuredStore) -> None:
     """Put the snapshots into a store."""
-    store.upload(SHOP, "shop")
+    fill(store, folder)
     store.upload(write_savepoint(folder / "wide", "long", 20_000, parallelism=64), "wide")
     job = IncrementalJob(folder / "job", "long", 60_000, parallelism=2)
     draw = np.random.default_rng(1)
@@ -189,7 +195,7 @@ def made(folder: Path, store: MeasuredStore) -> None:
         job.put(rows, draw.integers(0, 1 << 30, len(rows)))
         job.checkpoint(number)
     job.close()
-    store.upload(folder / "job", "job")
+    store.upload(folder / "job", "incremental")
 
 
 def main() -> int:
@@ -204,9 +210,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, measured_store() as store, warnings.catch_warnings():
         store.silence = 1.2
         made(Path(folder), store)
-        attack = Attack(store, random.Random(given.seed))
+        attack = Attack(store, random.Random(given.seed), Path(folder))
         for number in range(1, given.runs + 1):
-            attack.one()
+            words = attack.draw()
+            attack.attack(words, attack.draw_faults(words))
             if number % 50 == 0:
                 print(f"{number} runs, {len(attack.problems)} problems", flush=True)
     for what, count in sorted(attack.seen.items()):

@@ -1,0 +1,94 @@
+"""Every command that takes a store, on snapshots in a store: what tests of rights, requests and faults run."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+import pyspark_savepoint
+from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
+from tests.connector.command_line.test_evolving import words as evolve_words
+from tests.data import unpacked
+from tests.remote.conftest import SHOP
+from tests.remote.measured_store import MeasuredStore
+from tests.statebackends.connectors.test_source_edits import opened
+from tests.statebackends.writing.written_operators import planned
+
+#: Snapshots in the store; what commands that write begin to write; and a folder of this machine with rows and reports.
+SP, FOLDER, SQL, NEW, FILES = "{store}/job/shop", "{store}/job", "{store}/sql", "{store}/out/new", "{files}"
+PLANS = tuple(word.replace("{", "{{") for word in evolve_words("agg-reorder")[2:])
+
+READS: dict[str, tuple[str, ...]] = {
+    "ls": ("ls", SP),
+    "retained": ("retained", FOLDER),
+    "show": ("show", SP, "accounts", "--limit", "3"),
+    "sizes": ("sizes", SP),
+    "heaviest": ("heaviest", SP),
+    "offsets": ("offsets", "{store}/kafka"),
+    "diff": ("diff", SP, SQL),
+    "changes": ("changes", FOLDER, "accounts", "total"),
+    "report": ("report", SP, "--file", f"{FILES}/report.html"),
+    "schema": ("schema", SP, "--file", f"{FILES}/schema.json"),
+    "verify": ("verify", SP),
+    "doctor": ("doctor", SP),
+    "metrics": ("metrics", SP),
+    "verify-erasure": ("verify-erasure", SP, f"{FILES}/erased.json", "--salt-file", f"{FILES}/salt", "--keys", "1042"),
+    "check-restore": ("check-restore", SP, SP),
+    "catch-up": ("catch-up", SQL, SQL, *PLANS),
+    "check-migration": ("check-migration", SP, "--flink", "2.3"),
+    "export": ("export", SP, "accounts", "total", "--format", "json", "--file", f"{FILES}/rows", "--force"),
+    "warm-up": ("warm-up", SP),
+}
+#: Each takes ``--dry-run``.
+WRITES: dict[str, tuple[str, ...]] = {
+    "evolve": ("evolve", SQL, NEW, *PLANS),
+    "set-offsets": ("set-offsets", "{store}/kafka", NEW, "--by", "-1", "--clamp"),
+    "rename": ("rename", SP, NEW, "accounts=customers"),
+    "copy-operator": ("copy-operator", SP, NEW, "accounts", "other"),
+    "remove": ("remove", SP, NEW, "accounts"),
+    "remove-keys": ("remove-keys", SP, NEW, "accounts", "--keys", "1042"),
+    "erase": ("erase", SP, NEW, "--keys", "1042"),
+    "rename-class": ("rename-class", SP, NEW, "oracle.Shop$Profile=com.shop.Profile"),
+    "rekey": ("rekey", SP, NEW, "accounts", "--type", "key=STRING"),
+    "set-max-parallelism": ("set-max-parallelism", SP, NEW, "64"),
+    "salvage": ("salvage", "{store}/damaged", NEW),
+    "create": ("create", NEW, "new", f"{FILES}/rows.jsonl", "--key", "id", "--flink", "2.3"),
+    "put": ("put", SP, NEW, "new", f"{FILES}/rows.jsonl", "--key", "id"),
+    "merge": ("merge", SP, SQL, NEW),
+    "split": ("split", SP, "--to", NEW, "accounts", "--rest", "{store}/out/rest"),
+    "migrate": ("migrate", SP, NEW, "--flink", "2.3"),
+    "vacuum": ("vacuum", "{store}/left", "--older-than", "0s"),
+    "cp": ("cp", SP, NEW),
+    "pin": ("pin", SP, NEW),
+    "relocate": ("relocate", "{store}/referred", SP, SP, NEW),
+}
+COMMANDS = READS | WRITES
+
+
+def words_of(name: str, files: Path) -> list[str]:
+    """Return the words of a command on what :func:`fill` has put into the bucket and the folder."""
+    return [word.format(store="s3://bucket", files=files) for word in COMMANDS[name]]
+
+
+def fill(store: MeasuredStore, files: Path) -> None:
+    """Put into a store what the commands read, and rows and the report of an erasure into a folder."""
+    options = {"endpoint": store.endpoint}
+    store.upload(SHOP, "job/shop")
+    store.upload(SHOP, "damaged")
+    file = next(name for name in store.objects if name.startswith("damaged/") and "_metadata" not in name)
+    store.put(file, store.objects[file][:-100])
+    store.upload(Path(evolve_words("agg-reorder")[1]), "sql")
+    store.upload(Path(opened(unpacked(), "2.3.0-kafka-v5.0.0").savepoint.path), "kafka")
+    shop = pyspark_savepoint.open("s3://bucket/job/shop", storage_options=options)
+    shop.write("s3://bucket/referred", files="reference")
+    shop.write("s3://bucket/left")
+    schema = pa.schema({"key": pa.int64(), "n": pa.int64()})
+    left = planned(StoragePath.of("s3://bucket/left", StorageOptions.of(options)), schema, overwrite=True)
+    with closing(left.staging.create_state(left.staging.unique("0"))) as file:
+        file.write(b"of a writer that has died")
+    files.joinpath("rows.jsonl").write_text('{"id": 1, "total": 2}\n')
+    report = pyspark_savepoint.open(SHOP).erase([1042], to=files / "erased")
+    files.joinpath("erased.json").write_text(report.to_json())
+    files.joinpath("salt").write_text(str(report.salt))
