@@ -216,7 +216,7 @@ class Erasures(Writes[R, T]):
 
         Args:
             report: The report, or its JSON text.
-            keys: The keys, as they were erased.
+            keys: The keys that were erased. A number and its text are taken for one another, as the report has them.
             where: The conditions, as they were given.
             by: Needed again if it had expressions: the report has names of columns only.
             salt: The secret of the report. Needed if it is given as a text.
@@ -264,11 +264,17 @@ class Erasures(Writes[R, T]):
             erase_arguments["by"] if by is None else by,
             erase_arguments.get("record_types") or {},
         )
+
+        def searching(savepoint: Erasures[Any, Any]) -> Erasing:
+            erasing = savepoint._erasing(*arguments)
+            erasing.searched = erasing.searched.as_hashed(erase_arguments["keys"], secret)
+            return erasing
+
         older: Any = None
         before: Erasing | None = None
         try:
             older = self._other(old if old is not None else report.content["before"]["path"])
-            before = older._erasing(*arguments)
+            before = searching(older)
             before.uids |= report.uids
             # What the report names may never have been there: --all-below erases in snapshots without it, too.
             before.may_be_gone = arguments[1].keys() == erase_arguments["where"].keys()
@@ -277,7 +283,7 @@ class Erasures(Writes[R, T]):
             raise
         except SavepointError:
             before = None
-        new = self._erasing(*arguments)
+        new = searching(self)
         new.uids |= report.uids
         if before is not None:
             new.patterns.include(before.patterns)

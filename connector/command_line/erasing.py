@@ -19,7 +19,7 @@ from pyspark_savepoint.command_line.row_files import file_form, rows_of_file, te
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.text.texts import numbered, replacing, writable
+from pyspark_savepoint.text.texts import is_integer, numbered, replacing, writable
 
 DONE, FOUND, FAILED = 0, 1, 2
 #: What stands beside a report: the same for people, and its salt.
@@ -170,12 +170,7 @@ def _keys(arguments: Erase | VerifyErasure) -> Any:
             raise OptionError("the file has no keys", path=str(path))
     if words is None:
         return None
-    return [key for word in words for key in ((word, int(word)) if _is_number(word) else (word,))]
-
-
-def _is_number(word: str) -> bool:
-    digits = word.removeprefix("-")
-    return digits.isdecimal() and digits.isascii() and str(int(word)) == word
+    return [key for word in words for key in ((word, int(word)) if is_integer(word) else (word,))]
 
 
 def _options(arguments: Erase | VerifyErasure) -> dict[str, Any]:

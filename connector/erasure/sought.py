@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,7 @@ from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.statebackends.merging.row_bytes import row_bytes
 from pyspark_savepoint.statebackends.rows.entry_bytes import SERIALIZED_KEY
 from pyspark_savepoint.statebackends.writing.entry_encoder import KeyEncoder
+from pyspark_savepoint.text.texts import is_integer
 
 KEY = "key"
 #: In place of a value that a type cannot hold.
@@ -124,7 +125,38 @@ class SearchedKeys:
 
     def hashes(self, salt: bytes) -> list[str]:
         """Return a salted hash of each value, in order of the hashes."""
-        return sorted(salted(salt, [type(value).__name__, _plain(value)]) for value in self.values)
+        return sorted(_hashed(salt, value) for value in self.values)
+
+    def as_hashed(self, hashes: Collection[str], salt: bytes) -> SearchedKeys:
+        """Return the keys in the forms, numbers or their texts, of which another place has exactly these hashes.
+
+        The command line takes a word for both, and rows have one of them. These keys themselves, if they are others.
+        """
+        columns: dict[str, Sequence[Any]] = {}
+        for name, values in self.columns.items():
+            forms = [[form for form in _forms(value) if _hashed(salt, form) in hashes] for value in values]
+            if not all(forms):
+                return self
+            columns[name] = _distinct([form for several in forms for form in several])
+        found = SearchedKeys(columns)
+        return found if found.hashes(salt) == sorted(hashes) else self
+
+
+def _hashed(salt: bytes, value: object) -> str:
+    return salted(salt, [type(value).__name__, _plain(value)])
+
+
+def _forms(value: object) -> tuple[object, ...]:
+    """Return a key, and for a number its text, for the text of a number that.
+
+    >>> _forms(7), _forms("7"), _forms("07"), _forms(True)
+    ((7, '7'), ('7', 7), ('07',), (True,))
+    """
+    if type(value) is int:
+        return value, str(value)
+    if isinstance(value, str) and is_integer(value):
+        return value, int(value)
+    return (value,)
 
 
 def salted(salt: bytes, value: object) -> str:

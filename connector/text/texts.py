@@ -45,6 +45,16 @@ def numbered(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or one + 's'}"
 
 
+def is_integer(word: str) -> bool:
+    """Return whether a word is what Python writes for an integer, of at most a thousand digits.
+
+    >>> is_integer("-7"), is_integer("07"), is_integer("7.0")
+    (True, False, False)
+    """
+    digits = word.removeprefix("-")
+    return len(digits) <= 1000 and digits.isdecimal() and digits.isascii() and str(int(word)) == word
+
+
 def writable(target: Path) -> Path:
     """Return where a file is written: the target itself, or what a link names.
 

@@ -44,6 +44,31 @@ def test_erase_and_prove(run: Run, shop: Path, tmp_path: Path) -> None:
     assert "the keys, or the salt, are not those of the report" in other.out
 
 
+def test_numbers_and_their_texts_prove_one_another(run: Run, shop: Path, tmp_path: Path) -> None:
+    """A word of the command line is a number or its text, of which rows and lists have one."""
+    base, options = pyspark_savepoint.open(shop), {"salt": "secret"}
+    (tmp_path / "salt").write_text("secret\n")
+    by_list = base.erase([1042], to=tmp_path / "by-list", below=tmp_path, **options)
+    (tmp_path / "by-list.json").write_text(by_list.to_json())
+    told = ("--salt-file", tmp_path / "salt")
+    for keys, code in (("1042", 0), ("1043", 1), ("01042", 1)):
+        ran = run("verify-erasure", tmp_path / "by-list", tmp_path / "by-list.json", "--keys", keys, *told)
+        assert ran.code == code, ran.out
+    report = tmp_path / "by-words.json"
+    erased = run("erase", shop, tmp_path / "by-words", "--keys", "1042", "--report", report, "--below", tmp_path, *told)
+    assert erased.code in (0, 1)
+    new = pyspark_savepoint.open(tmp_path / "by-words")
+    for number in ([1042], ["1042"], [1042, "1042"]):
+        assert new.verify_erasure(report.read_text(), number, **options) == []
+    for others in ([1043], [True], [1042, 1043]):
+        assert new.verify_erasure(report.read_text(), others, **options)[0]["check"] == "keys"
+
+
+def test_a_number_of_very_many_digits_is_a_text(run: Run, shop: Path, tmp_path: Path) -> None:
+    ran = run("erase", shop, tmp_path / "new", "--keys", "9" * 5000, "--dry-run")
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_keys_without_a_type_are_texts_and_numbers(run: Run, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("1042\nEUR\n\n")
     (tmp_path / "salt").write_text("secret\n")
