@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--keys", type=int, help="of the savepoints, 4,000,000 by default, 1,000,000 in stores")
     parser.add_argument("--runs", type=int, default=5, help="after the first one, 5 by default")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of results")
-    parser.add_argument("--store", choices=("s3", "azure"), help="of part stores; both by default")
+    parser.add_argument("--store", choices=("s3", "google", "azure"), help="of part stores; all by default")
     parser.add_argument("--readme", action="store_true", help="write the table into the README of benchmarks")
     parser.add_argument("--shown", action="store_true", help="measure nothing")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)

@@ -3,7 +3,7 @@
 Of each verb the figure is the time with a request under way, the name says how many there were and how many of them
 waited for the one before, and how that compares with obstore reading and writing the same bytes once, 32 ranges or
 objects at a time. Both run in processes of their own, so that they share no interpreter with the server. The stores are
-the S3 server of ``tests.remote``, and Azure's emulator Azurite behind a proxy. Google's has no emulator that serves.
+the server of ``tests.remote``, in the words of S3 and of Google, and Azure's emulator Azurite behind a proxy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
@@ -83,10 +83,12 @@ class Kind:
     mark: str
     bucket: str
     serve: Callable[[], AbstractContextManager[Measured]]
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 KINDS: Mapping[str, Kind] = {
     "s3": Kind("", "s3://bucket", measured_store),
+    "google": Kind("Google: ", "gs://bucket", measured_store, {"anonymous": True}),
     "azure": Kind("Azure: ", f"abfs://bucket@{ACCOUNT}", measured_azure),
 }
 
@@ -154,7 +156,7 @@ def _made(folder: Path, keys: int) -> Path:
 
 
 def _with_spark(bench: Bench, keys: int) -> Iterator[Figure]:
-    options = {"storageOptions": f'{{"endpoint": "{bench.store.endpoint}"}}', "uid": UID}
+    options = {"storageOptions": json.dumps(bench.options), "uid": UID}
     with session() as spark:
         read = spark.read.format("savepoint").options(**options)
 
@@ -177,6 +179,11 @@ class Bench:
     store: Measured
     folder: Path
 
+    @property
+    def options(self) -> dict[str, object]:
+        """Return the storage options of the store."""
+        return {"endpoint": self.store.endpoint, **self.kind.options}
+
     def named(self, word: str) -> str:
         """Return an argument with the places of this run."""
         return word.format(store=self.kind.bucket, folder=self.folder)
@@ -187,7 +194,7 @@ class Bench:
         def run() -> None:
             given = [self.named(word) for word in words]
             command = [sys.executable, "-m", "pyspark_savepoint", *given]
-            command.append(f"--storage-option=endpoint={self.store.endpoint}")
+            command += [f"--storage-option={name}={value}" for name, value in self.options.items()]
             ended = subprocess.run(command, capture_output=True, text=True, check=False)
             # 1 is a finding, and what Python itself ends with after an error.
             is_done = ended.returncode in (0, 1) and "Traceback" not in ended.stderr

@@ -18,6 +18,7 @@ from tests.statebackends.writing.written_operators import planned
 
 #: Snapshots in the store; what commands that write begin to write; and a folder of this machine with rows and reports.
 SP, FOLDER, SQL, NEW, FILES = "{store}/job/shop", "{store}/job", "{store}/sql", "{store}/out/new", "{files}"
+BUCKET = "s3://bucket"
 PLANS = tuple(word.replace("{", "{{") for word in evolve_words("agg-reorder")[2:])
 
 READS: dict[str, tuple[str, ...]] = {
@@ -28,13 +29,16 @@ READS: dict[str, tuple[str, ...]] = {
     "heaviest": ("heaviest", SP),
     "offsets": ("offsets", "{store}/kafka"),
     "diff": ("diff", SP, SQL),
-    "changes": ("changes", FOLDER, "accounts", "total"),
+    "changes": ("changes", FOLDER, "accounts", "total", "--limit", "0"),
     "report": ("report", SP, "--file", f"{FILES}/report.html"),
     "schema": ("schema", SP, "--file", f"{FILES}/schema.json"),
     "verify": ("verify", SP),
     "doctor": ("doctor", SP),
     "metrics": ("metrics", SP),
-    "verify-erasure": ("verify-erasure", SP, f"{FILES}/erased.json", "--salt-file", f"{FILES}/salt", "--keys", "1042"),
+    "verify-erasure": (
+        *("verify-erasure", "{store}/erased", f"{FILES}/erased.json", "--old", SP),
+        *("--salt-file", f"{FILES}/salt", "--keys", "1042"),
+    ),
     "check-restore": ("check-restore", SP, SP),
     "catch-up": ("catch-up", SQL, SQL, *PLANS),
     "check-migration": ("check-migration", SP, "--flink", "2.3"),
@@ -67,28 +71,29 @@ WRITES: dict[str, tuple[str, ...]] = {
 COMMANDS = READS | WRITES
 
 
-def words_of(name: str, files: Path) -> list[str]:
-    """Return the words of a command on what :func:`fill` has put into the bucket and the folder."""
-    return [word.format(store="s3://bucket", files=files) for word in COMMANDS[name]]
+def words_of(name: str, files: Path, bucket: str = BUCKET) -> list[str]:
+    """Return the words of a command on what :func:`fill` has put into a bucket and a folder."""
+    return [word.format(store=bucket, files=files) for word in COMMANDS[name]]
 
 
-def fill(store: MeasuredStore, files: Path) -> None:
+def fill(store: MeasuredStore, files: Path, bucket: str = BUCKET, **options: object) -> None:
     """Put into a store what the commands read, and rows and the report of an erasure into a folder."""
-    options = {"endpoint": store.endpoint}
+    options |= {"endpoint": store.endpoint}
     store.upload(SHOP, "job/shop")
     store.upload(SHOP, "damaged")
     file = next(name for name in store.objects if name.startswith("damaged/") and "_metadata" not in name)
     store.put(file, store.objects[file][:-100])
     store.upload(Path(evolve_words("agg-reorder")[1]), "sql")
     store.upload(Path(opened(unpacked(), "2.3.0-kafka-v5.0.0").savepoint.path), "kafka")
-    shop = pyspark_savepoint.open("s3://bucket/job/shop", storage_options=options)
-    shop.write("s3://bucket/referred", files="reference")
-    shop.write("s3://bucket/left")
+    shop = pyspark_savepoint.open(f"{bucket}/job/shop", storage_options=options)
+    shop.write(f"{bucket}/referred", files="reference")
+    shop.write(f"{bucket}/left")
     schema = pa.schema({"key": pa.int64(), "n": pa.int64()})
-    left = planned(StoragePath.of("s3://bucket/left", StorageOptions.of(options)), schema, overwrite=True)
-    with closing(left.staging.create_state(left.staging.unique("0"))) as file:
-        file.write(b"of a writer that has died")
+    left = planned(StoragePath.of(f"{bucket}/left", StorageOptions.of(options)), schema, overwrite=True)
+    with closing(left.staging.create_state(left.staging.unique("0"))) as unpublished:
+        unpublished.write(b"of a writer that has died")
     files.joinpath("rows.jsonl").write_text('{"id": 1, "total": 2}\n')
-    report = pyspark_savepoint.open(SHOP).erase([1042], to=files / "erased")
+    report = pyspark_savepoint.open(SHOP).erase([1042], to=files / "erased", salt="of tests")
+    store.upload(files / "erased", "erased")
     files.joinpath("erased.json").write_text(report.to_json())
-    files.joinpath("salt").write_text(str(report.salt))
+    files.joinpath("salt").write_text("of tests")

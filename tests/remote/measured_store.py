@@ -208,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             return "GET" if key else "LIST"
         if self.command == "PUT":
-            return "COPY" if self.headers.get("x-amz-copy-source") else "PART" if "uploadId" in query else "PUT"
+            return "COPY" if self._copied() else "PART" if "uploadId" in query else "PUT"
         if self.command == "POST":
             return "DELETES" if "delete" in query else "BEGIN" if "uploads" in query else "COMPLETE"
         if "uploadId" in query:
@@ -224,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
             page = _listed(sorted(objects), objects, query)
             return 200, {"content-type": "application/xml"}, self.server.listing(page)
         if kind == "COPY":
-            source = unquote(self.headers["x-amz-copy-source"]).lstrip("/").removeprefix("bucket/")
+            source = unquote(self._copied()).lstrip("/").removeprefix("bucket/")
             if source not in objects:
                 return _error(404, "NoSuchKey")
             objects[key] = objects[source]
@@ -245,13 +245,10 @@ class _Handler(BaseHTTPRequestHandler):
             objects[key] = b"".join(data for _, data in sorted(parts.items()))
             return _said("CompleteMultipartUploadResult", f"<ETag>{_tag(objects[key])}</ETag>")
         if kind == "PUT":
-            wanted = self.headers.get("if-match")
-            if (self.headers.get("if-none-match") == "*" and now is not None) or (
-                wanted and (now is None or wanted != _tag(now))
-            ):
+            if not self._may_put(now):
                 return _error(412, "PreconditionFailed")
             objects[key] = body
-            return 200, {"etag": _tag(body)}, b""
+            return 200, _version(body), b""
         names = (
             [unescape(name) for name in re.findall("<Key>(.*?)</Key>", body.decode())] if kind == "DELETES" else [key]
         )
@@ -260,10 +257,24 @@ class _Handler(BaseHTTPRequestHandler):
         deleted = "".join(f"<Deleted><Key>{escape(name)}</Key></Deleted>" for name in names)
         return _said("DeleteResult", deleted) if kind == "DELETES" else (204, {}, b"")
 
+    def _copied(self) -> str:
+        """Return what is copied, as S3 or Google is asked for it."""
+        return self.headers.get("x-amz-copy-source") or self.headers.get("x-goog-copy-source") or ""
+
+    def _may_put(self, now: bytes | None) -> bool:
+        """Return whether the conditions of S3 and of Google hold for an object that is there, or is not."""
+        generation = self.headers.get("x-goog-if-generation-match")
+        if generation is not None and generation != ("0" if now is None else _version(now)["x-goog-generation"]):
+            return False
+        if self.headers.get("if-none-match") == "*" and now is not None:
+            return False
+        wanted = self.headers.get("if-match")
+        return not wanted or (now is not None and wanted == _tag(now))
+
     def _read(self, now: bytes | None) -> tuple[int, dict[str, str], bytes]:
         if now is None:
             return _error(404, "NoSuchKey")
-        headers = {"etag": _tag(now), "last-modified": formatdate(1704067200, usegmt=True)}
+        headers = {**_version(now), "last-modified": formatdate(1704067200, usegmt=True)}
         if self.headers.get("if-none-match") == headers["etag"]:
             return 304, headers, b""
         if self.headers.get("if-match") not in (None, headers["etag"]):
@@ -281,6 +292,11 @@ class _Handler(BaseHTTPRequestHandler):
 @lru_cache(maxsize=1024)
 def _tag(data: bytes) -> str:
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+def _version(data: bytes) -> dict[str, str]:
+    """Return the headers that tell the version of an object: of S3, and of Google, where it is a number."""
+    return {"etag": _tag(data), "x-goog-generation": str(1 + int(_tag(data)[1:13], 16))}
 
 
 def _said(kind: str, content: str) -> tuple[int, dict[str, str], bytes]:

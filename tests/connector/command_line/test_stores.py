@@ -28,7 +28,7 @@ EXPECTED: dict[str, tuple[str, int]] = {
     "verify": ("GET 3", 2),
     "doctor": ("GET 3", 2),
     "metrics": ("GET 3, LIST 1", 2),
-    "verify-erasure": ("GET 4, LIST 1", 4),
+    "verify-erasure": ("GET 8, LIST 2", 8),
     "check-restore": ("GET 3", 2),
     "catch-up": ("GET 1", 1),
     "check-migration": ("GET 3", 2),
