@@ -167,7 +167,7 @@ def _modulo(values: RexValues, node: Mapping[str, Any]) -> pa.Array:
 
 
 def _cast(values: RexValues, node: Mapping[str, Any]) -> pa.Array:
-    return exactly(values.operands(node)[0], type_of(node["type"]), "CAST")
+    return exactly(values.operands(node)[0], type_of(node["type"]), "CAST", digits=True)
 
 
 def _case(values: RexValues, node: Mapping[str, Any]) -> pa.Array:

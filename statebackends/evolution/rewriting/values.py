@@ -98,7 +98,8 @@ class Values:
             case Backfilled():
                 return self._backfilled(source)
             case Cast():
-                return exactly(self.plain(source.source, source.kind), source.kind, _field_name(source.source))
+                plain = self.plain(source.source, source.kind)
+                return exactly(plain, source.kind, _field_name(source.source), digits=True)
             case Nested():
                 return self._nested(source, kind)
             case Call():
