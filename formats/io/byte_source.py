@@ -266,6 +266,11 @@ class InlineLocation:
         return self.name
 
     @property
+    def shown_path(self) -> str:
+        """Return the name of the state in errors."""
+        return self.name
+
+    @property
     def size(self) -> int:
         """Return the number of bytes."""
         return len(self.data)
@@ -315,6 +320,11 @@ class FileLocation:
     copy_of: bytes | None = None
     #: Finds a file of a store that is not at its path.
     elsewhere: Elsewhere | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def shown_path(self) -> str:
+        """Return the path as errors show it: a URI, if it is not local."""
+        return self.filesystem.uri(self.path) if self.filesystem.is_remote else self.path
 
     @property
     def identity(self) -> bytes:

@@ -84,6 +84,10 @@ class KeyedInput:
         sources = [self.sources[place] for place in near.tolist()]
         return [source for source in sources if not frozenset(source.key_group_range).isdisjoint(key_groups)]
 
+    def path_of(self, key_group: int) -> str | None:
+        """Return the file that has a key group, or the catalog of its database; None if it is among raw keyed state."""
+        return next((source.path for source in self.meeting({key_group})), None)
+
     def reads(self, key_groups: Collection[int]) -> Iterator[Read]:
         """Yield what is read first of the sources that have some of the key groups, which are read as a whole."""
         for source in self.meeting(key_groups):

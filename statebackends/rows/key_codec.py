@@ -12,7 +12,9 @@ order of RocksDB's composite keys, whatever follows the key. Flink: ``CompositeK
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +23,14 @@ from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
     Ints,
+    Longs,
     binary_array,
     spans_of,
     struct_array,
 )
-from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
+from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
@@ -180,6 +184,40 @@ def key_text(serializer: TypeSerializer | None, composite: bytes, state: str) ->
         return f"key {serializer.decode(at)[0].as_py()!r}"
     except (SavepointError, pa.ArrowException, ValueError, OverflowError):
         return f"key of bytes {composite.hex()}"
+
+
+def groups_of_serialized(
+    serializer: TypeSerializer, keys: Cursors, max_parallelism: int, path_of: Callable[[int], str | None] | None = None
+) -> Ints:
+    """Return the key groups of serialized keys, which may be gathered from several files.
+
+    So the error of a key that cannot be read has its bytes, and not their place among all. ``path_of`` returns the file
+    that a row's key is from.
+    """
+    start = keys.position.copy()
+    try:
+        hashes = serializer.java_hash(serializer.decode(keys))
+    except CorruptStateError as error:
+        row = _unreadable(serializer, keys, start)
+        first, end = int(start[row]), int(keys.end[row])
+        path = None if path_of is None else path_of(row)
+        facts: dict[str, Any] = {**error.facts, "path": path, "offset": None, "state": None}
+        text = f"of bytes {keys.buffer[first:end].tobytes().hex()}"
+        raise CorruptStateError(error.message, **{**facts, "key": text}) from None
+    return key_groups_for_hashes(hashes, max_parallelism).astype(np.int32)
+
+
+def _unreadable(serializer: TypeSerializer, keys: Cursors, start: Longs) -> int:
+    """Return the row of the first key that cannot be read."""
+    low, high = 0, len(start)  # all before the first one can be read, and not all before the second
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            serializer.decode(keys.at(start[low:middle].copy(), keys.end[low:middle]))
+            low = middle
+        except CorruptStateError:
+            high = middle
+    return low
 
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:

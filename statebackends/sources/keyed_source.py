@@ -59,6 +59,11 @@ class KeyedSource:
         """Return the key groups of the handle."""
         return self.offsets.key_group_range
 
+    @property
+    def path(self) -> str:
+        """Return the file, as errors show it."""
+        return self.location.shown_path
+
     def header(self) -> KeyedBackendHeader:
         """Read the descriptions of the states from the stream."""
         try:
@@ -187,6 +192,11 @@ class RocksDBSource:
             files[file.local_path] = location
         meta = savepoint.resolve(handle.meta_state, operator)
         return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
+
+    @property
+    def path(self) -> str:
+        """Return the file that describes the database, as errors show it."""
+        return self.meta.shown_path
 
     def header(self) -> KeyedBackendHeader:
         """Read the descriptions of the states from the meta stream."""

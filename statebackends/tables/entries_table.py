@@ -20,7 +20,6 @@ from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
@@ -36,6 +35,7 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
     EntryReader,
     is_timer,
 )
+from pyspark_savepoint.statebackends.rows.key_codec import groups_of_serialized
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
@@ -93,11 +93,11 @@ class EntriesPartition:
     def _entries(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         numbers = {state: number for number, state in enumerate(self.entries.states) if state is not None}
         with self.split.opened_ahead():
-            for batch, key in self._all(numbers):
-                moved = batch if self.entries.max_parallelism is None else self._rehashed(batch, key)
+            for batch, key, path in self._all(numbers):
+                moved = batch if self.entries.max_parallelism is None else self._rehashed(batch, key, path)
                 yield moved.select(names)
 
-    def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
+    def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer, str]]:
         for source in self.split.sources:
             with source.open(self.request.decode) as stream:
                 contiguous = isinstance(stream, CanonicalKeyedStream | RocksDBKeyedStream)
@@ -110,12 +110,12 @@ class EntriesPartition:
                 key_groups = set(self.split.key_groups)
                 for block in stream.blocks(key_groups, selected, False, self.request.block_bytes):
                     for batch in reader.batches(block):
-                        yield batch, stream.header.key_serializer
+                        yield batch, stream.header.key_serializer, source.path
         for raw in self.raw:
             for queue, at, key_group in raw.timers(set(self.split.key_groups), self.request.decode):
                 state = (queue.state_name, True)
                 if len(at) and state in numbers:
-                    yield timer_entries(queue, at, key_group, numbers[state]), queue.key
+                    yield timer_entries(queue, at, key_group, numbers[state]), queue.key, raw.location.shown_path
 
     def _reader(
         self, header: KeyedBackendHeader, numbers: dict[tuple[str, bool], int], contiguous: bool
@@ -124,13 +124,12 @@ class EntriesPartition:
         with_keys = self.entries.keys or self.entries.max_parallelism is not None
         return EntryReader(header, mine, with_keys, contiguous, self.request.decode, self.request.batch_rows)
 
-    def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
-        """Return the batch with key groups recomputed from keys, which are decoded at full precision."""
+    def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer, path: str) -> pa.RecordBatch:
+        """Return the batch, of a file, with key groups recomputed from keys, which are decoded at full precision."""
         assert self.entries.max_parallelism is not None
         offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
         at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=exact_options(self.request.decode))
-        hashes = key.java_hash(key.decode(at))
-        groups = key_groups_for_hashes(hashes, self.entries.max_parallelism)
+        groups = groups_of_serialized(key, at, self.entries.max_parallelism, lambda _: path)
         index = batch.schema.get_field_index(KEY_GROUP)
         return batch.set_column(index, batch.schema.field(index), fixed_array(pa.int32(), groups))
 

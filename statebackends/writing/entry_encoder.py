@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
     TIMESTAMP_BYTES,
     VALUE,
 )
-from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, refuse_null
+from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, groups_of_serialized, refuse_null
 from pyspark_savepoint.statebackends.rows.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, mark_of
@@ -325,8 +325,7 @@ def _groups_of(serializer: TypeSerializer, keys: pa.Array, limit: int, options: 
     """Return the key groups of keys that are given as bytes."""
     offsets, data = binary_parts(keys)
     at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
-    hashes = serializer.java_hash(serializer.decode(at))
-    return fixed_array(pa.int32(), key_groups_for_hashes(hashes, limit).astype(np.int32))
+    return fixed_array(pa.int32(), groups_of_serialized(serializer, at, limit))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes, range_for_operator_index
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -48,7 +48,7 @@ from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, Open
 from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE
 from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEY, VALUE, map_namespaces
-from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, key_text
+from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, groups_of_serialized, key_text
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
@@ -303,9 +303,12 @@ class BaseState:
         options = exact_options(self.described.request.decode)
         start, end = np.ascontiguousarray(chunk.serial_start), np.ascontiguousarray(chunk.serial_end)
         at = Cursors(chunk.keys.copy(), start.copy(), end, options=options)
-        hashes = self.key.java_hash(self.key.decode(at))
         limit = self.division.max_parallelisms[1] or 0
-        moved = replace(chunk, key_group=key_groups_for_hashes(hashes, limit).astype(np.int32))
+
+        def path(row: int) -> str | None:
+            return self.described.path_of(int(chunk.key_group[row]))
+
+        moved = replace(chunk, key_group=groups_of_serialized(self.key, at, limit, path))
         return moved.take(np.flatnonzero((moved.key_group >= new.start) & (moved.key_group < new.stop)))
 
 
