@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SavepointWarning,
+    StateExistsError,
+    did_you_mean,
+)
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -89,7 +96,15 @@ class SavepointPlan:
         )
 
     def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:
-        """Return an operator without state."""
+        """Return an operator without state; warn if its uid is another's but for upper and lower case, or blanks."""
+        near = [one.identifier.uid for one in self.operators if _is_near(one.identifier.uid, identifier.uid)]
+        if near:
+            warnings.warn(
+                f"the new operator {identifier.uid!r} is not {near[0]!r}, which the savepoint has: uids differ in "
+                "upper and lower case, and in blanks",
+                SavepointWarning,
+                stacklevel=4,
+            )
         return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=States())
 
     def taken(self, other: SavepointPlan, named: OperatorRef) -> SavepointPlan:
@@ -174,6 +189,13 @@ class SavepointPlan:
         moved = iter(with_prefix(based, old, new))
         operators = (plan if plan.base is None else _relocated(plan, plan.base, next(moved)) for plan in self.operators)
         return replace(self, operators=Operators(operators))
+
+
+def _is_near(uid: str | None, other: str | None) -> bool:
+    """Return whether two uids differ in upper and lower case, or in blanks, alone."""
+    if uid is None or other is None or uid == other:
+        return False
+    return "".join(uid.split()).casefold() == "".join(other.split()).casefold()
 
 
 def _relocated(plan: OperatorPlan, base: Base, moved: OperatorState) -> OperatorPlan:

@@ -204,3 +204,13 @@ def test_a_deleted_file_of_a_moved_checkpoint_is_missing(tmp_path: Path) -> None
     (checkpoint.parent / "taskowned").mkdir()
     notes = [str(row["note"]) for row in pyspark_savepoint.open(checkpoint).table("verification").rows()]
     assert any("a file of the snapshot is missing" in note and "taskowned" in note for note in notes)
+
+
+@pytest.mark.parametrize("uid", ["Accounts", "accounts "])
+def test_a_new_uid_that_is_nearly_another_is_a_warning(uid: str) -> None:
+    savepoint = pyspark_savepoint.open(SHOP)
+    rows = pa.table({"key": [1], "total": [1]})
+    with pytest.warns(UserWarning, match=f"the new operator '{uid}' is not 'accounts', which the savepoint has"):
+        savepoint.with_operator(uid, rows)
+    savepoint.remove_operator("accounts").with_operator(uid, rows)
+    savepoint.with_operator("account", rows)
