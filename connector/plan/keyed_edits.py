@@ -525,7 +525,7 @@ def base_read(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -
         lost_key_groups=base.lost.key_groups,
         lost_files=base.lost.files,
     )
-    own = {"path": base.path, "uidHash": base.operator.operator_id.hex}
+    own = {"path": base.path, "uidHash": base.operator.operator_id.hex, "checksums": base.checksums_of_entries}
     return replace(SavepointReadOptions.parse(read_options(base) | own), entries=entries)
 
 

@@ -19,9 +19,10 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, Operat
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.metadata.keyed_handles import has_database
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import IGNORE, VERIFY, Snapshot
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.named import NamedSequence
@@ -56,6 +57,23 @@ class Base:
     def opened(self) -> OpenOperator:
         """The operator with its headers, which are read once for all edits."""
         return OpenOperator(self.snapshot, self.operator, self.lost)
+
+    @property
+    def checksums(self) -> str:
+        """How its files are read for a write: verified, so that what is damaged gets no new checksums, or as asked."""
+        return self.options.get("checksums", VERIFY)
+
+    @property
+    def checksums_of_entries(self) -> str:
+        """How files of keyed state are read for a write: those of a database have checksums of their own."""
+        has_databases = any(has_database(one.managed_keyed_state) for one in self.operator.subtasks.values())
+        return self.options.get("checksums", IGNORE) if has_databases else self.checksums
+
+    @cached_property
+    def read_for_write(self) -> OpenOperator:
+        """The operator, with verification of all data that is read, unless the user has it ignore checksums."""
+        snapshot = self.snapshot if self.checksums == IGNORE else self.snapshot.verified()
+        return OpenOperator(snapshot, self.operator, self.lost)
 
     @property
     def has_keyed_state(self) -> bool:

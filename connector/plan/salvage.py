@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import IGNORE
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan
@@ -41,8 +42,9 @@ def salvaged(plan: SavepointPlan, damages: list[tuple[OperatorPlan, Damage]]) ->
     if not any(damage.rows for _, damage in damages):
         raise OptionError(
             "nothing is damaged: there is nothing to salvage",
-            expected="a snapshot of which inspect.verify() reports errors",
-            remedy="write(path) copies it as it is",
+            expected="a snapshot with state that cannot be read",
+            remedy="write(path) copies it as it is; if the checksum of a file alone differs, checksums='verify' leaves "
+            "its state out, and checksums='ignore' takes it as it is",
         )
     damaged = {operator.identifier: damage for operator, damage in damages if damage.rows}
     operators = Operators(
@@ -54,5 +56,7 @@ def salvaged(plan: SavepointPlan, damages: list[tuple[OperatorPlan, Damage]]) ->
 
 def _undamaged(plan: OperatorPlan, damage: Damage) -> OperatorPlan:
     assert plan.base is not None
-    left = replace(plan, base=replace(plan.base, operator=damage.left, lost=damage.lost))
+    # What is left of a damaged file does not have its checksum.
+    options = {"checksums": IGNORE, **plan.base.options}
+    left = replace(plan, base=replace(plan.base, operator=damage.left, lost=damage.lost, options=options))
     return with_states(left).with_rewritten(KEYED) if damage.lost.in_part else left

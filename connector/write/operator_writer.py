@@ -157,7 +157,7 @@ class OperatorWriter:
         if base is not None:
             names = {state.origin: state.name for state in states if state.from_input < 0}
             if names:
-                for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
+                for source, header in zip(base.read_for_write.streams, base.opened.stream_headers, strict=True):
                     metas = {meta.name: self.plan.with_new_classes(meta) for meta in header.states}
                     yield OperatorPart(source, names, header, metas)
         for i, state_input in enumerate(self.plan.inputs):

@@ -45,6 +45,7 @@ from pyspark_savepoint.formats.snapshot.changes import (
 from pyspark_savepoint.formats.snapshot.finished import finished_subtasks, running_subtasks
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy, NewHeader, Relocation, referenced
+from pyspark_savepoint.formats.snapshot.savepoint import IGNORE
 from pyspark_savepoint.formats.snapshot.write_folder import to_free_path
 from pyspark_savepoint.plan.engine import Engine
 from pyspark_savepoint.plan.keyed_edits import with_states
@@ -113,7 +114,9 @@ class SavepointWriter:
         _warn_of_one_backend(plan)
         _warn_of_finished(plan)
         version = target_version(plan.bases, flink_version)
-        return cls(engine, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"))
+        verifies = any(one.base is not None and one.base.checksums != IGNORE for one in plan.operators)
+        relocation = Relocation(f"{staging.token}-copy", verifies=verifies)
+        return cls(engine, plan, path, staging, files, version, release, relocation)
 
     def run(self) -> None:
         """Write the savepoint; on failure, remove everything."""

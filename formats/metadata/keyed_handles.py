@@ -225,3 +225,10 @@ def intersect_handles(handles: tuple[KeyedStateHandle, ...], key_groups: KeyGrou
     return tuple(
         handle.intersection(key_groups) for handle in handles if handle.key_group_range.intersection(key_groups)
     )
+
+
+def has_database(handle: KeyedStateHandle | None) -> bool:
+    """Return whether keyed state is in files of a database, which have checksums of their own."""
+    if isinstance(handle, ChangelogStateBackendHandle):
+        return any(map(has_database, handle.materialized))
+    return isinstance(handle, IncrementalRemoteKeyedStateHandle)

@@ -231,11 +231,13 @@ class FileCopy:
 class Relocation:
     """The files of operators to copy into a new snapshot; ``copies`` are keyed by their current location.
 
-    ``prefix`` is the prefix of the names of copies; no other file in the folder has it.
+    ``prefix`` is the prefix of the names of copies; no other file in the folder has it. Files that are damaged must not
+    get new, matching checksums: so they are verified, unless ``verifies`` is False.
     """
 
     prefix: str
     copies: dict[tuple[SnapshotFileSystem, str, int, int, NewHeader | None], FileCopy] = field(default_factory=dict)
+    verifies: bool = True
 
     def copied(self, snapshot: Snapshot, operator: OperatorState) -> OperatorState:
         """Return the operator with handles of copies of its files."""
@@ -266,8 +268,7 @@ class Relocation:
         raw: bool,
         header: NewHeader | None = None,
     ) -> StreamStateHandle:
-        # Damaged files must not get new, matching checksums.
-        location = snapshot.verified().resolve(handle, operator)
+        location = (snapshot.verified() if self.verifies else snapshot).resolve(handle, operator)
         if not isinstance(location, FileLocation):
             return handle
         source = (location.filesystem, location.path, location.start, location.size if location.segment else -1, header)

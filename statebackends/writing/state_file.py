@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.metadata.keyed_handles import has_database
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -85,7 +86,9 @@ def kept_headers(plan: WritePlan, base: Snapshot | None = None) -> OperatorHeade
         return None
     base = base or Snapshot.open(plan.request.path)
     operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
-    return OpenOperator(base, operator).keyed
+    if any(has_database(subtask.managed_keyed_state) for subtask in operator.subtasks.values()):
+        return OpenOperator(base, operator).keyed
+    return OpenOperator(base.verified(), operator).keyed  # what is damaged gets no new checksums
 
 
 #: Block size in bytes when a file is read back.
