@@ -268,7 +268,7 @@ def test_a_package_that_only_comes_with_the_job(cluster: str, tmp_path: Path, wa
     folders = {"connector": "", "statebackends": "statebackends/", "formats": "formats/"}
     with zipfile.ZipFile(archive, "w") as job:
         for folder, package in folders.items():
-            for file in sorted((ROOT / folder).rglob("*.py")):
+            for file in sorted(one for one in (ROOT / folder).rglob("*.py*") if one.suffix in (".py", ".pyi")):
                 job.write(file, f"pyspark_savepoint/{package}{file.relative_to(ROOT / folder).as_posix()}")
     packages = tmp_path / "packages"
     packages.mkdir()
