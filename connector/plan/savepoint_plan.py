@@ -85,13 +85,13 @@ class SavepointPlan:
         plan = self.find(named)
         if plan is not None:
             return plan
-        wanted = identifier_of(named)
-        known = [operator.identifier.uid or operator.identifier.operator_id.hex for operator in self.operators]
+        identifier = identifier_of(named)
+        labels = [operator.identifier.uid or operator.identifier.operator_id.hex for operator in self.operators]
         raise OperatorNotFoundError(
             "the savepoint has no such operator",
-            operator=str(wanted),
-            remedy=did_you_mean(wanted.uid or wanted.operator_id.hex, known)
-            if known
+            operator=str(identifier),
+            remedy=did_you_mean(identifier.uid or identifier.operator_id.hex, labels)
+            if labels
             else "add it first: with_operator(uid)",
         )
 
