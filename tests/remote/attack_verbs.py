@@ -13,7 +13,6 @@ import hashlib
 import io
 import os
 import random
-import re
 import sys
 import tempfile
 import threading
@@ -31,7 +30,7 @@ from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from pyspark_savepoint.formats.kernels.interpretation import notice
 from tests.benchmarks.data import UID, write_savepoint
 from tests.benchmarks.rocksdb_data import IncrementalJob
-from tests.remote.every_command import COMMANDS, fill, words_of
+from tests.remote.every_command import COMMANDS, VARYING, fill, words_of
 from tests.remote.measured_store import MeasuredStore, measured_store
 from tests.remote.storage import CREDENTIALS
 
@@ -68,8 +67,6 @@ VERBS: dict[str, tuple[str, ...]] = {
     "set-max-parallelism": ("set-max-parallelism", "{place}", NEW, "{parallelism}"),
     "migrate": ("migrate", "{place}", NEW, "--flink", "2.3"),
 }
-#: What is printed, and changes from run to run without a fault: times, and names of writes and files.
-VARYING = re.compile(r"\d+(\.\d+)? (s|ms|seconds)\b|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{12}(-\d+-[0-9a-f]{8})?\b")
 
 
 @dataclass

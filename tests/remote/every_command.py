@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions
 from tests.connector.command_line.test_evolving import words as evolve_words
 from tests.data import unpacked
 from tests.remote.conftest import SHOP
+from tests.remote.measured_azure import MeasuredAzure
 from tests.remote.measured_store import MeasuredStore
 from tests.statebackends.connectors.test_source_edits import opened
 from tests.statebackends.writing.written_operators import planned
@@ -45,6 +47,8 @@ READS: dict[str, tuple[str, ...]] = {
     "export": ("export", SP, "accounts", "total", "--format", "json", "--file", f"{FILES}/rows", "--force"),
     "warm-up": ("warm-up", SP),
 }
+#: What is printed, and changes from run to run without a fault: times, and names of writes and files.
+VARYING = re.compile(r"\d+(\.\d+)? (s|ms|seconds)\b|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{12}(-\d+-[0-9a-f]{8})?\b")
 #: Each takes ``--dry-run``.
 WRITES: dict[str, tuple[str, ...]] = {
     "evolve": ("evolve", SQL, NEW, *PLANS),
@@ -76,13 +80,18 @@ def words_of(name: str, files: Path, bucket: str = BUCKET) -> list[str]:
     return [word.format(store=bucket, files=files) for word in COMMANDS[name]]
 
 
-def fill(store: MeasuredStore, files: Path, bucket: str = BUCKET, **options: object) -> None:
+def usual(text: str, bucket: str, files: Path) -> str:
+    """Return what a command has said without what differs from store to store, and from run to run."""
+    return re.sub(" +", " ", VARYING.sub("", text.replace(bucket, "BUCKET").replace(str(files), "FILES")))
+
+
+def fill(store: MeasuredStore | MeasuredAzure, files: Path, bucket: str = BUCKET, **options: object) -> None:
     """Put into a store what the commands read, and rows and the report of an erasure into a folder."""
     options |= {"endpoint": store.endpoint}
     store.upload(SHOP, "job/shop")
     store.upload(SHOP, "damaged")
-    file = next(name for name in store.objects if name.startswith("damaged/") and "_metadata" not in name)
-    store.put(file, store.objects[file][:-100])
+    file = next(file for file in SHOP.iterdir() if file.name != "_metadata")
+    store.put(f"damaged/{file.name}", file.read_bytes()[:-100])
     store.upload(Path(evolve_words("agg-reorder")[1]), "sql")
     store.upload(Path(opened(unpacked(), "2.3.0-kafka-v5.0.0").savepoint.path), "kafka")
     shop = pyspark_savepoint.open(f"{bucket}/job/shop", storage_options=options)

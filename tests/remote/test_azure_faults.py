@@ -5,6 +5,9 @@ Needs ``azurite-blob`` on the path: ``npm install -g azurite``.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -13,6 +16,9 @@ import pytest
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.remote.conftest import SHOP
+from tests.remote.every_command import COMMANDS, fill, usual, words_of
+from tests.remote.measured_azure import measured_azure
+from tests.remote.measured_store import measured_store
 from tests.remote.storage import ACCOUNT, ACCOUNT_KEY, AZURITE, FaultyProxy, azure_store, faulty_proxy
 
 pytestmark = pytest.mark.skipif(AZURITE is None, reason="needs Azurite: npm install -g azurite")
@@ -47,6 +53,42 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
     with azure_store() as port, faulty_proxy(port) as proxy:
         assert run(proxy, "cp", str(SHOP), SOURCE) == 0
         yield proxy
+
+
+#: Text of lists whose times the emulator sets.
+TIMES = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+\+00:00|(?<=time_seconds )[\d.]+")
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], list[tuple[object, ...]]]]:
+    """What S3 and Azure answer to a command: its exit code and texts, and how many files are new."""
+    folders = {"s3://bucket": tmp_path_factory.mktemp("s3"), FOLDER: tmp_path_factory.mktemp("azure")}
+    with pytest.MonkeyPatch.context() as patch, measured_store() as s3, measured_azure() as of_azure:
+        patch.setenv("AZURE_STORAGE_ACCOUNT", ACCOUNT)
+        patch.setenv("AZURE_STORAGE_KEY", ACCOUNT_KEY)
+        stores = dict(zip(folders, (s3, of_azure), strict=True))
+        for bucket, store in stores.items():
+            fill(store, folders[bucket], bucket)
+        before = {bucket: store.sizes().keys() for bucket, store in stores.items()}
+
+        def answer(name: str) -> Iterator[tuple[object, ...]]:
+            for bucket, store in stores.items():
+                said, error = io.StringIO(), io.StringIO()
+                words = words_of(name, folders[bucket], bucket)
+                with contextlib.redirect_stdout(said), contextlib.redirect_stderr(error):
+                    code = main([*words, f"--storage-option=endpoint={store.endpoint}"])
+                texts = [TIMES.sub("", usual(one.getvalue(), bucket, folders[bucket])) for one in (said, error)]
+                new = store.sizes().keys() - before[bucket]
+                store.remove(new)
+                yield code, texts, len(new)
+
+        yield lambda name: list(answer(name))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_azure_answers_as_s3_does(answered: Callable[[str], list[tuple[object, ...]]], name: str) -> None:
+    s3, of_azure = answered(name)
+    assert s3 == of_azure
 
 
 def run(proxy: FaultyProxy, *words: str) -> int:

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.remote.attack_verbs import FAULTS, VARYING, Attack
-from tests.remote.every_command import COMMANDS, fill, words_of
+from tests.remote.attack_verbs import FAULTS, Attack
+from tests.remote.every_command import COMMANDS, fill, usual, words_of
 from tests.remote.measured_store import measured_store
 
 #: Buckets in the words of S3 and of Google, and the options that each needs here.
@@ -32,12 +32,12 @@ def attacks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Atta
 @pytest.mark.parametrize("name", COMMANDS)
 def test_google_answers_as_s3_does(attacks: dict[str, Attack], name: str) -> None:
     """The same exit code, texts and files. In Google new files are read back, and files are deleted one by one."""
-    outcomes = []
-    for bucket, attack in attacks.items():
-        found = attack.without_faults(words_of(name, attack.files, bucket))
-        texts = (VARYING.sub("", text.replace(bucket, "BUCKET")) for text in (found.said, found.error))
-        outcomes.append((found.code, *(text.replace(str(attack.files), "FILES") for text in texts), found.written))
-    assert outcomes[0] == outcomes[1]
+    s3, google = (attack.without_faults(words_of(name, attack.files, bucket)) for bucket, attack in attacks.items())
+    texts = [
+        [usual(text, bucket, attack.files) for text in (found.said, found.error)]
+        for (bucket, attack), found in zip(attacks.items(), (s3, google), strict=True)
+    ]
+    assert (s3.code, texts[0], s3.written) == (google.code, texts[1], google.written)
 
 
 @pytest.mark.parametrize("bucket", BUCKETS)
