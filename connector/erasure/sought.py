@@ -138,8 +138,8 @@ class SearchedKeys:
             if not all(forms):
                 return self
             columns[name] = _distinct([form for several in forms for form in several])
-        found = SearchedKeys(columns)
-        return found if found.hashes(salt) == sorted(hashes) else self
+        in_these_forms = SearchedKeys(columns)
+        return in_these_forms if in_these_forms.hashes(salt) == sorted(hashes) else self
 
 
 def _hashed(salt: bytes, value: object) -> str:
