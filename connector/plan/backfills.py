@@ -39,12 +39,10 @@ from pyspark_savepoint.statebackends.evolution.exact import as_given, expect_hel
 from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import SORTED, FoundTable
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
-from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Column, Layout, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VIEWS, VOID_NAMESPACE, Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_each_name_once
 
-#: Layouts of views, whose rows are found by the key alone: a key has several.
-VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
 #: The column of the ends of windows, as SQL calls it, and its type.
 WINDOW_END, MOMENT = "window_end", LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
 #: Layouts whose values are found by the key alone.
@@ -141,7 +139,7 @@ def _of_views(states: Sequence[StateChange]) -> tuple[StateChange, ...]:
         one.source.name: state.new.name
         for state in states
         if state.new is not None and state.old is None and state.new.layout in VIEWS
-        if state.new.layout is not Layout.DISTINCT_NULLS
+        if state.new.layout not in (Layout.DISTINCT_NULLS, Layout.DISTINCT_NULL_COUNTS)
         for one in state.fields
         if isinstance(one.source, Backfilled)
     }

@@ -62,7 +62,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
 from pyspark_savepoint.statebackends.evolution.rewriting.merging import MergedRows, Rekeyed, UniqueRows
 from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import PARTS
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows
-from pyspark_savepoint.statebackends.evolution.shapes import VOID_NAMESPACE, Layout
+from pyspark_savepoint.statebackends.evolution.shapes import DISTINCT, VOID_NAMESPACE
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -264,7 +264,7 @@ class EvolvedOperator:
             () if merges else self.change.key,
             self.lookups,
             self.now,
-            plan.label,
+            self.change.new.uid,
             {one.new.name: self.order for one in changes if one.limit is not None and one.new is not None},
             {
                 one.new.name: one.old.name
@@ -562,8 +562,7 @@ class EvolvedSavepoint:
         states = []
         for one in change.states:
             given = one.old is None and one.new is not None and one.verdict is Verdict.BACKFILLED
-            views = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS)
-            if given and one.new is not None and one.new.layout in views and not one.parts:
+            if given and one.new is not None and one.new.layout in DISTINCT and not one.parts:
                 assert change.new is not None
                 bits = self.view_bits.get((change.new.uid, one.new.name))
                 if bits is None:

@@ -28,6 +28,8 @@ from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, Sta
 
 INT, BIGINT, STRING = LogicalType("INTEGER"), LogicalType("BIGINT"), LogicalType("VARCHAR", length=MAX_LENGTH)
 VIEW, LIST_VIEW = (LogicalType("RAW", class_name=name) for name in VIEWS)
+#: Calls of DISTINCT of one column that a LONG has bits for.
+MOST_BITS = 64
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 #: Arguments of a LAG with a default, of whose type that of its accumulator depends.
 MOST_OF_LAG = 3
@@ -60,10 +62,16 @@ class Accumulator:
     #: Of each list of DISTINCT arguments: the calls that have it, in order.
     distinct: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     unknown: tuple[str, ...] = ()
+    #: Whether rows are taken out, or windows hop, so that a value of DISTINCT has a count and no bits.
+    counts_rows: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(buffer.column for buffer in self.buffers)
+
+    def counts_by_call(self, users: Sequence[int]) -> bool:
+        """Return whether a value of DISTINCT of some calls has a list of counts, one for each call."""
+        return self.counts_rows and len(users) > 1
 
     @property
     def value_type(self) -> str:
@@ -106,12 +114,10 @@ def accumulator_of(calls: Sequence[AggregateCall], rows: Sequence[Column], *, co
     for arguments, users in lists.items():
         shown = ", ".join(names[index] for index in arguments)
         buffers.append(Buffer(Column(f"DISTINCT({shown})", VIEW), None, "view", None, Merge.SAME, arguments))
-        if len(users) > 1 and any(call.retracts for call in calls):
-            unknown.append(f"several calls of DISTINCT({shown}), as rows are also taken out,")
-        elif len(users) > 64 or (counts_rows and len({calls[user].filter for user in users}) > 1):
-            unknown.append(f"DISTINCT({shown}) of calls with different filters")
+        if len(users) > MOST_BITS and not counts_rows:
+            unknown.append(f"more than {MOST_BITS} calls of DISTINCT({shown})")
     distinct = tuple((arguments, tuple(users)) for arguments, users in lists.items())
-    return Accumulator(tuple(buffers), distinct, tuple(unknown))
+    return Accumulator(tuple(buffers), distinct, tuple(unknown), counts_rows)
 
 
 def _buffers(call: AggregateCall, number: int, text: str, kinds: Sequence[LogicalType]) -> Iterator[Buffer]:
@@ -238,10 +244,17 @@ def view_states(
                 if child.root == "RAW":
                     state, kind = _view_of(name, value)
                     yield StateShape(f"agg{buffer.call}${name}", state, Layout.OTHER, kind, ttl=ttl)
-    for number, (arguments, _) in enumerate(accumulator.distinct):
+    for number, (arguments, users) in enumerate(accumulator.distinct):
         columns = tuple(rows[index] for index in arguments)
-        kind = f"MAP<{internal_type([column.kind for column in columns])}, LONG>"
+        many = accumulator.counts_by_call(users)
+        counts = "ARRAYDATA<BIGINT NOT NULL>" if many else "LONG"
+        values, nulls = (
+            (Layout.DISTINCT_COUNTS, Layout.DISTINCT_NULL_COUNTS)
+            if many
+            else (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS)
+        )
+        kind = f"MAP<{internal_type([column.kind for column in columns])}, {counts}>"
         name = f"distinctAcc_{number}"
-        yield StateShape(name, "map", Layout.DISTINCT_VALUES, kind, columns, ttl=ttl)
+        yield StateShape(name, "map", values, kind, columns, ttl=ttl)
         if len(columns) == 1:
-            yield StateShape(f"{name}_null_state", "value", Layout.DISTINCT_NULLS, "LONG", columns, ttl=ttl)
+            yield StateShape(f"{name}_null_state", "value", nulls, counts, columns, ttl=ttl)

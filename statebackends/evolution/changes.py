@@ -87,6 +87,8 @@ FUNCTIONS: Mapping[str, str] = MappingProxyType(
         "max_of_values": "(state): the largest of the values; NULL of none",
         "set_bits": "(bits): the number of a value of DISTINCT_VALUES with these bits set, whatever it was",
         "moved_bits": "(pairs of old and new bit): the number of a value with its bits moved; without a bit it goes",
+        "counts_of_calls": "(numbers of calls): how often each of these calls of OLD has counted a value of DISTINCT",
+        "count_of_call": "(number of a call): how often this call of OLD has counted a value of DISTINCT",
         "count_of_rows": "(state): the number of rows that a state has for the key",
         "sum_of_rows": "(state, field): the sum of a field of those rows; NULL of none",
         "count_of_field": "(state, field): how many of those rows have a value in the field",
@@ -293,6 +295,8 @@ class StateChange:
     limit: int | None = None
     #: The state is made of the rows that another operator of NEW has emitted: its uid.
     emitted_by: str | None = None
+    #: The state is made of the rows of another state of OLD: its name.
+    rows_of: str | None = None
     #: Only the rows that wait for the watermark, or only the others.
     waiting: Waiting | None = None
     reasons: tuple[str, ...] = ()

@@ -10,9 +10,11 @@ from typing import Any
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
+    Constant,
     Expression,
     FieldSource,
     Merge,
+    OldField,
     OldKey,
     OldState,
     OperatorChange,
@@ -29,6 +31,7 @@ from pyspark_savepoint.statebackends.evolution.deciding_aggregates import (
     accumulator_change,
     recounted,
     view_changes,
+    with_conditions,
     with_lists,
 )
 from pyspark_savepoint.statebackends.evolution.deciding_rows import (
@@ -76,6 +79,7 @@ OTHER_KEYS = (
     "its keys are others, under which its numbered rows and its timers cannot be put: let the job drain, and start "
     "this join without its state"
 )
+UNMATCHED = "partial matches are not put under other keys, or keys of another type: they are lost"
 OTHER_KEY = (
     "its key has {names} now, which the old one has not: it begins anew, unless its history is given in argument "
     "'backfill'"
@@ -96,13 +100,31 @@ TAKEN_OUT = (
     "old rows that were never counted, and leave others in for ever: filters='keep' is not for it. Give the rows of "
     "its tables in argument 'backfill', or put the new conditions behind it, where they need no state"
 )
+TO_WHERE = (
+    "conditions of FILTER are in WHERE now: a key stays in its state, and in the sink, also if no row of it meets them"
+)
+TO_FILTER = (
+    "conditions of WHERE are in FILTER now: a key without a row that met them is not in its state, and comes into the "
+    "sink with its next row"
+)
+OF_KEYS = (
+    "its new conditions are of its key alone: keys that they leave out stay in the sink, and in its state, where "
+    "nothing reads them"
+)
 MIXED = (
     "{name} divides what begins anew by what goes on, or the other way round: it is wrong for all keys of before, "
     "until their history is given"
 )
+COUNTED_ANEW = "counted anew, of the rows under their new keys"
+PARTITIONED_ANEW = (
+    "its rows move to the keys that they have themselves, equal ones in any order: the sink keeps what it has, see "
+    "catch_up"
+)
 TIMERS_OF_ROWS = "user-timers", "made", "at the time of each row that waits"
 RANKED_ANEW = "it is made anew, as its order or partition is another one: the sink keeps what it has, see catch_up"
 MADE_ANEW = "its rows are made anew"
+#: Operators that emit only when a row of a key comes.
+WITHOUT_TIME = (*AGGREGATES, "rank", "deduplicate", "changelog-normalize")
 AGGREGATING = (*AGGREGATES, *WINDOW_AGGREGATES, "incremental-group-aggregate")
 
 
@@ -145,15 +167,17 @@ class Decision:
         one, other = features(self.old, partner), features(self.new, node.id)
         if not shape.known or not old_shape.known:
             return _unknown(before, node, old_shape, shape, one, other)
-        refusal = self._refusal(before, node, one, other)
+        pair = Pair(self, before, node, old_shape, shape)
+        harmless = tuple(pair.harmless_conditions())
+        refusal = None if harmless else self._refusal(before, node, one, other)
         settings = compare_settings(self.old, self.new, before, node)
-        change = Pair(self, before, node, old_shape, shape).change(settings)
+        change = pair.change(settings)
         anew = self._ranked_anew(node, shape, change)
         if anew is not None:
             self.renewed.add(partner)
             return anew
-        change = replace(change, reasons=(*change.reasons, *self._mixed(node, shape, change)))
-        return _refused(change, refusal) if refusal else _warned(change, one, other)
+        change = replace(change, reasons=(*change.reasons, *harmless, *self._mixed(node, shape, change)))
+        return _refused(change, refusal) if refusal else change if harmless else _warned(change, one, other)
 
     def _ranked_anew(self, node: Node, shape: OperatorShape, change: OperatorChange) -> OperatorChange | None:
         """Return a rank with another order or partition that is made of what the operator before it has emitted.
@@ -303,6 +327,34 @@ class Pair:
     old: OperatorShape
     new: OperatorShape
 
+    @cached_property
+    def aggregations(self) -> tuple[Aggregation, Aggregation]:
+        """Both as nodes that aggregate."""
+        old = Aggregation(self.decision.old, self.before, self.old)
+        new = Aggregation(self.decision.new, self.node, self.new)
+        return with_conditions(old, new, of_windows=self.decision.options.keeps_filters)
+
+    def harmless_conditions(self) -> Iterator[str]:
+        """Yield sentences of conditions that are others, where what is kept has seen the rows that NEW would have seen.
+
+        Nothing: conditions are equal, or what is kept has seen other rows.
+        """
+        old, new = (features(each, node.id) for each, node in self._nodes)
+        more, less = new.filters - old.filters, old.filters - new.filters
+        if sorted(old.relation) != sorted(new.relation) or not (more or less):
+            return
+        if self.node.kind in AGGREGATING and self.aggregations[0].conditions != self.aggregations[1].conditions:
+            yield from [sentence for sentence, moved in ((TO_WHERE, more), (TO_FILTER, less)) if moved]
+        elif not less and self.node.kind in WITHOUT_TIME and not self.new.timers:
+            keys = of_key(key_terms_of(self.decision.new, self.node), self.new.key)
+            conditions = self.decision.new.conditions
+            if all(one in conditions and keys.of(conditions[one]) is not None for one in more):
+                yield OF_KEYS
+
+    @property
+    def _nodes(self) -> tuple[tuple[Lineage, Node], ...]:
+        return (self.decision.old, self.before), (self.decision.new, self.node)
+
     def change(self, settings: Settings) -> OperatorChange:
         """Return what becomes of it."""
         key, merges = self._key()
@@ -323,8 +375,7 @@ class Pair:
             if self.node.attributes.get("rankStrategy", {}).get("type") == "AppendFast":
                 settings = replace(settings, limit=settings.limit or int(self.node.attributes["rankRange"]["end"]))
         if self.node.kind in (*AGGREGATING, "over-aggregate"):
-            aggregation = Aggregation(self.decision.new, self.node, self.new)
-            states = tuple(with_lists(one, aggregation, moves=rekeyed or merges) for one in states)
+            states = tuple(with_lists(one, self.aggregations[1], moves=rekeyed or merges) for one in states)
         if settings.is_larger:
             states = tuple(self._larger(one) for one in states)
         elif settings.limit is not None:
@@ -332,26 +383,27 @@ class Pair:
         if rekeyed and self.node.kind in JOINS and self.node.kind != "join":
             states = tuple(StateChange(Verdict.REFUSED, None, one, reasons=(OTHER_KEYS,)) for one in self.new.states)
             return OperatorChange(Verdict.REFUSED, self.old, self.new, states, reasons=(OTHER_KEYS,))
+        if rekeyed and self.node.kind == "match":
+            states = tuple(StateChange(Verdict.LOST, None, one, reasons=(UNMATCHED,)) for one in self.new.states)
+            return OperatorChange(Verdict.LOST, self.old, self.new, states, reasons=(UNMATCHED,))
         if self.old.state(SESSIONS) is not None:
-            states = tuple(_of_sessions(one, moves=rekeyed or merges) for one in states)
+            states = tuple(_of_sessions(one, moves=rekeyed, merges=merges) for one in states)
         verdict = worst((*(one.verdict for one in states), *(one.verdict for one in key), settings.verdict))
         if rekeyed:
             states = tuple(self._rekeyed(one) for one in states)
             verdict = worst((verdict, *(one.verdict for one in states)))
-        timers = settings.timers
+        timers, sentences = settings.timers, settings.sentences
+        if rekeyed and self._ranks_all_rows and not self._has_keys:
+            sentences = (*sentences, PARTITIONED_ANEW)
         if any(one.waiting is not None for one in states):
             timers = (*timers, TimersChange(*TIMERS_OF_ROWS))
-        return OperatorChange(
-            verdict, self.old, self.new, states, key if rekeyed else (), merges, timers, settings.sentences
-        )
+        return OperatorChange(verdict, self.old, self.new, states, key if rekeyed else (), merges, timers, sentences)
 
     def _recounted(self, states: tuple[StateChange, ...]) -> tuple[StateChange, ...]:
         """Return the changes of an operator whose keys may become one, with what is counted once counted anew."""
         if self.node.kind not in AGGREGATING:
             return states
-        old = Aggregation(self.decision.old, self.before, self.old)
-        new = Aggregation(self.decision.new, self.node, self.new)
-        return tuple(recounted(one, old, new) for one in states)
+        return tuple(recounted(one, *self.aggregations) for one in states)
 
     def _of_history(self, given: str, reason: str) -> OperatorChange:
         states = tuple(StateChange(Verdict.BACKFILLED, None, one, reasons=(reason,)) for one in self.new.states)
@@ -430,18 +482,27 @@ class Pair:
         return None
 
     def _of_rows(self, term: Term) -> tuple[Expression, LogicalType | None] | None:
-        """Return a key that the rows of the first input have: of joins, whose rows then move to new keys."""
+        """Return a key that the rows of the first input have, which then move to new keys.
+
+        Of joins, and of ranks that keep all rows.
+        """
         state = next((one for one in self.old.states if one.input == 0), None)
-        if self.node.kind not in JOINS or state is None:
+        if state is None or not (self.node.kind in JOINS or self._ranks_all_rows):
             return None
         return of_rows(state.name, self.decision.old.inputs(self.before)[0].fields, state.columns).of(term)
 
     def _rekeyed(self, change: StateChange) -> StateChange:
         """Return a state's change with the keys of its rows, where they are not those of the operator."""
-        if self.node.kind not in JOINS or change.old is None or change.old.input is None:
+        if self.node.kind not in JOINS and not (self._ranks_all_rows and not self._has_keys):
+            return change
+        if change.new is not None and change.new.layout is Layout.SORT_KEY_COUNTS:
+            return self._counted(change)
+        if change.old is None or change.old.input is None:
             return change
         side = change.new.input if change.new is not None and change.new.input is not None else 0
         keys = _side_keys(self.decision.new, self.node, side)
+        if self.node.kind not in JOINS:
+            keys = tuple(key_terms_of(self.decision.new, self.node))
         rows = of_rows(
             change.old.name, self.decision.old.inputs(self.before)[change.old.input].fields, change.old.columns
         )
@@ -454,17 +515,49 @@ class Pair:
             fields.append(taken(column.name, column.kind, found))
         return replace(change, key=tuple(fields), verdict=worst((change.verdict, Verdict.TRANSFORMED)))
 
+    @property
+    def _ranks_all_rows(self) -> bool:
+        """Whether it is a rank that keeps all rows, and counts them by their place in the order."""
+        return all(
+            {one.layout for one in shape.states} == {Layout.ROWS_BY_SORT_KEY, Layout.SORT_KEY_COUNTS}
+            for shape in (self.old, self.new)
+        )
+
+    @property
+    def _has_keys(self) -> bool:
+        """Whether NEW's key follows from OLD's alone."""
+        old = of_key(key_terms_of(self.decision.old, self.before), self.old.key)
+        return all(old.of(term) is not None for term in key_terms_of(self.decision.new, self.node))
+
+    def _counted(self, change: StateChange) -> StateChange:
+        """Return the numbers of rows by their place in the order, of the rows that have moved to other keys."""
+        rows = next(one for one in self.old.states if one.layout is Layout.ROWS_BY_SORT_KEY)
+        assert change.new is not None
+        fields = tuple(
+            FieldSource(one.name, one.kind, Verdict.TRANSFORMED, OldField(rows.name, place, one.name))
+            for place, one in zip(rows.by, change.new.columns, strict=True)
+        )
+        parts: dict[str, Expression] = {"number": Constant(1)}
+        verdict = worst((change.verdict, Verdict.TRANSFORMED))
+        return replace(
+            change,
+            verdict=verdict,
+            fields=fields,
+            parts=parts,
+            merge=Merge.ADD,
+            rows_of=rows.name,
+            reasons=(COUNTED_ANEW,),
+        )
+
     # -- states --------------------------------------------------------------------------------------------------
 
     def _states(self, *, rekeyed: bool) -> Iterator[StateChange]:
         decision = self.decision
         if self.node.kind in (*AGGREGATING, "over-aggregate"):
-            old = Aggregation(decision.old, self.before, self.old)
-            new = Aggregation(decision.new, self.node, self.new)
-            change = accumulator_change(old, new, decision.options)
+            change = accumulator_change(*self.aggregations, decision.options)
             if change is not None:
                 yield change
-            yield from view_changes(old, new, decision.options)
+            yield from view_changes(*self.aggregations, decision.options)
         changes = [self._rows(one, one.input) for one in self.new.states if one.input is not None]
         if self.node.kind == "join" and len(changes) == 2:
             same = decision.old.residual(self.before) == decision.new.residual(self.node)
@@ -650,9 +743,11 @@ def _merged(change: StateChange) -> StateChange:
 SESSIONS = "session-window-mapping"
 
 
-def _of_sessions(change: StateChange, *, moves: bool) -> StateChange:
+def _of_sessions(change: StateChange, *, moves: bool, merges: bool) -> StateChange:
     """Refuse what would need windows of other keys to be merged, or sets that other windows have."""
-    reason = "its windows end with a gap, so that those of keys that become one may be one window" if moves else ""
+    reason = "its windows end with a gap, and are not put under other keys, or keys of another type" if moves else ""
+    if merges:
+        reason = "its windows end with a gap, so that those of keys that become one may be one window"
     if any(
         one.verdict is Verdict.DERIVED and any(isinstance(part, OldState) for part in parts_of(one.source))
         for one in change.fields

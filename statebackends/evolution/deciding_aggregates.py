@@ -11,7 +11,6 @@ from pyspark_savepoint.statebackends.evolution.accumulators import (
     IN_LISTS,
     Accumulator,
     Buffer,
-    is_count_star,
 )
 from pyspark_savepoint.statebackends.evolution.changes import (
     Call,
@@ -33,7 +32,16 @@ from pyspark_savepoint.statebackends.evolution.expected_aggregates import (
     aggregate_rows,
     retracts,
 )
-from pyspark_savepoint.statebackends.evolution.lineage import Lineage, Term, constants_of, digest, explained
+from pyspark_savepoint.statebackends.evolution.lineage import (
+    AGGREGATES,
+    WINDOW_AGGREGATES,
+    Lineage,
+    Term,
+    constants_of,
+    digest,
+    explained,
+    needed_of,
+)
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.evolution.sources_of_fields import GIVE, Options, missing, taken
@@ -48,10 +56,20 @@ NOT_REWRITTEN = (
 )
 NOT_RECOUNTED = (
     "values of DISTINCT of keys that become one have to be counted once, which is not supported for several columns, "
-    "and for calls with a filter"
+    "for calls with a filter, and for several calls of one column whose values are counted for each"
+)
+COUNTED_BY_CALL = (
+    "how often the calls that are new have counted each value of DISTINCT is not known: leave them out, or put them "
+    "into a query of their own"
 )
 RETRACTED = "rows of before are taken out later, which a filled value has not counted"
 COUNT_STAR = AggregateCall("COUNT", "", (), -1, distinct=False, kind=BIGINT)
+#: What a value of DISTINCT, or NULL, has in a state, where that is no number.
+NUMBERS_OF_VALUES = {
+    Layout.DISTINCT_NULLS: "value",
+    Layout.DISTINCT_COUNTS: "counts",
+    Layout.DISTINCT_NULL_COUNTS: "counts",
+}
 #: What OVER computes from the rows that it keeps.
 OF_ROWS = {"COUNT": "count_of_field", "SUM": "sum_of_rows", "$SUM0": "sum_of_rows"}
 
@@ -63,6 +81,8 @@ class Aggregation:
     lineage: Lineage
     node: Node
     shape: OperatorShape
+    #: Conditions of all of its rows that are compared as if each call had them as its FILTER.
+    conditions: frozenset[str] = frozenset()
 
     @cached_property
     def calls(self) -> tuple[AggregateCall, ...]:
@@ -78,7 +98,8 @@ class Aggregation:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        return tuple(self.lineage.call(call, self.rows) for call in self.calls)
+        plain = (self.lineage.call(replace(call, filter=-1), self.rows) for call in self.calls)
+        return tuple(digest(one, self.where(call)) for one, call in zip(plain, self.calls, strict=True))
 
     @property
     def state(self) -> StateShape | None:
@@ -93,21 +114,26 @@ class Aggregation:
         """Return what a buffer means: its call and part, and COUNT(*) if it counts a column that is never NULL."""
         if buffer.call is None:
             return ((digest([self.rows[index].digest for index in buffer.distinct]), "view"),)
-        rows = ("COUNT(*)", "rows")
-        if buffer.call < 0 or is_count_star(self.calls[buffer.call]):
-            return (rows,)
+        one = self.calls[buffer.call] if buffer.call >= 0 else COUNT_STAR
+        rows = (digest("COUNT(*)", self.where(one)), "rows")
         call = (self.digests[buffer.call], buffer.part)
-        return (call, rows) if self._counts_all(self.calls[buffer.call]) else (call,)
-
-    def _counts_all(self, call: AggregateCall) -> bool:
-        """Return whether a call counts a column that is never NULL."""
-        if call.function != "COUNT" or call.distinct or call.filter >= 0 or len(call.arguments) != 1:
-            return False
-        return self.is_never_null(call.arguments[0])
+        if one.function != "COUNT" or one.distinct or len(one.arguments) > 1:
+            return (call,)
+        if not one.arguments:
+            return (rows,)
+        return (call, rows) if self.is_never_null(one.arguments[0]) else (call,)
 
     def is_never_null(self, place: int) -> bool:
+        """Return whether a field of the rows has always a value, by its type or by a condition of the rows."""
         rows = aggregate_rows(self.lineage.plan, self.node)
-        return place < len(rows) and not rows[place].kind.nullable
+        return place < len(rows) and (not rows[place].kind.nullable or self.rows[place].digest in self._with_values)
+
+    @cached_property
+    def _with_values(self) -> frozenset[str]:
+        """Digests of what has a value in all rows, as a condition of theirs is not true without it."""
+        conditions = self.lineage.conditions
+        filters = self.lineage.inputs(self.node)[0].filters
+        return frozenset(has for one in filters if one in conditions for has in needed_of(conditions[one]))
 
     @cached_property
     def never_null(self) -> frozenset[str]:
@@ -118,13 +144,37 @@ class Aggregation:
         return frozenset(term.digest for term, column in columns if not column.kind.nullable)
 
     def where(self, call: AggregateCall) -> str | None:
-        """Return the digest of the filter of a call."""
-        return self.rows[call.filter].digest if call.filter >= 0 else None
+        """Return the digest of the conditions of a call; None if it is of all rows."""
+        own = self.lineage.conjuncts(self.rows[call.filter]) if call.filter >= 0 else ()
+        whole = self.conditions.union(own)
+        return digest(sorted(whole)) if whole else None
 
     @property
     def retracts(self) -> bool:
         """Whether rows are also taken out."""
         return retracts(self.node)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it counts its rows for itself."""
+        return self.retracts or any(buffer.call is not None and buffer.call < 0 for buffer in self.accumulator.buffers)
+
+
+def with_conditions(old: Aggregation, new: Aggregation, *, of_windows: bool) -> tuple[Aggregation, Aggregation]:
+    """Return both with the conditions before them, if some of these are in WHERE of one and in FILTER of the other.
+
+    Calls with equal conditions have seen the same rows then. Rows that are taken out, and windows that hop, are also
+    counted without regard to a FILTER: these are returned as they are. ``of_windows``: so are other windows unless it
+    is asked for, as windows without such rows are emitted too.
+    """
+    kinds = (*AGGREGATES, *WINDOW_AGGREGATES) if of_windows else AGGREGATES
+    if old.node.kind not in kinds or new.node.kind not in kinds or old.counts_rows or new.counts_rows:
+        return old, new
+    (ours, above), (theirs, below) = (one.lineage.conditions_before(one.node) for one in (new, old))
+    if ours == theirs or (above.relation, above.filters.keys()) != (below.relation, below.filters.keys()):
+        return old, new
+    before, after = replace(old, conditions=theirs), replace(new, conditions=ours)
+    return (before, after) if set(before.digests) & set(after.digests) else (old, new)
 
 
 def accumulator_change(old: Aggregation, new: Aggregation, options: Options) -> StateChange | None:
@@ -223,7 +273,10 @@ def recounted(change: StateChange, old: Aggregation, new: Aggregation) -> StateC
     """Return the change of an accumulator whose keys may become one: DISTINCT is counted anew, of the united values."""
     if change.new is None or change.new.layout is not Layout.ACCUMULATORS or change.old is None:
         return change
-    fields, refused = [], False
+    fields: list[FieldSource] = []
+    refused = any(
+        each.accumulator.counts_by_call(users) for each in (old, new) for _, users in each.accumulator.distinct
+    )
     for one, buffer in zip(change.fields, new.accumulator.buffers, strict=True):
         call = new.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else None
         if (
@@ -247,7 +300,7 @@ def _set_of(old: Aggregation, new: Aggregation, call: AggregateCall) -> str | No
     wanted = [new.rows[index].digest for index in call.arguments]
     for number, (arguments, users) in enumerate(old.accumulator.distinct):
         if [old.rows[index].digest for index in arguments] == wanted and len(arguments) == 1:
-            return f"distinctAcc_{number}" if all(old.calls[user].filter < 0 for user in users) else None
+            return f"distinctAcc_{number}" if all(old.where(old.calls[user]) is None for user in users) else None
     return None
 
 
@@ -356,7 +409,13 @@ def _of_distinct(
 ) -> tuple[Expression, str] | None:
     """Return an aggregate of different values, of which OLD has the set."""
     extreme = call.function in ("MIN", "MAX")
-    if not (call.distinct or extreme) or len(call.arguments) != 1 or new.retracts or old.retracts or call.filter >= 0:
+    if (
+        not (call.distinct or extreme)
+        or len(call.arguments) != 1
+        or new.retracts
+        or old.retracts
+        or new.where(call) is not None
+    ):
         return None
     wanted = new.rows[call.arguments[0]].digest
     functions = {"COUNT": "count_of_values", "SUM": "sum_of_values", "MIN": "min_of_values", "MAX": "max_of_values"}
@@ -365,7 +424,7 @@ def _of_distinct(
     elif call.function not in functions or buffer.part:
         return None
     for number, (arguments, users) in enumerate(old.accumulator.distinct):
-        unfiltered = all(old.calls[user].filter < 0 for user in users)
+        unfiltered = all(old.where(old.calls[user]) is None for user in users)
         if [old.rows[index].digest for index in arguments] == [wanted] and unfiltered:
             source = Call(functions[call.function], (OldState(f"distinctAcc_{number}"),))
             source = Call("zero_if_null", (source,)) if buffer.part == "sum" else source
@@ -471,6 +530,10 @@ def _distinct_change(
             continue
         bits = _bits(old, new, partner[1], users, options)
         anew = [call for call, bit in zip(users, bits, strict=True) if bit is None]
+        by_call = old.accumulator.counts_by_call(partner[1]) or new.accumulator.counts_by_call(users)
+        if by_call and anew:
+            yield StateChange(Verdict.REFUSED, before, state, reasons=(COUNTED_BY_CALL,))
+            continue
         if anew or old.retracts != new.retracts:
             may_fill = bool(anew) and not (old.retracts or new.retracts)
             column, why = state.columns[0], "" if may_fill else RETRACTED
@@ -483,8 +546,12 @@ def _distinct_change(
         moves = anew or any(one != other for one, other in kept) or len(kept) != len(partner[1])
         pairs = tuple(bit for pair in kept for bit in pair)
         # Where rows are also taken out the number says how often a value is there.
-        number_of_bits = Call("moved_bits", pairs) if moves and not new.retracts else None
-        change = _view_change(before, state, number_of_bits, Merge.ADD if new.retracts else Merge.UNION)
+        moved = Call("moved_bits", pairs) if moves and not new.retracts else None
+        if by_call:
+            chosen = tuple(one for one, _ in kept)
+            function = "counts_of_calls" if len(users) > 1 else "count_of_call"
+            moved = Call(function, chosen) if chosen != tuple(range(len(partner[1]))) else None
+        change = _view_change(before, state, moved, Merge.ADD if new.retracts else Merge.UNION)
         if anew:
             names = ", ".join(dict.fromkeys(new.calls[call].name or new.calls[call].function for call in anew))
             reason = f"{names} begins without values: those that it would have counted are not marked for it"
@@ -522,7 +589,7 @@ def _view_change(before: StateShape, state: StateShape, number: Call | None, mer
     )
     same = before.name == state.name and before.value_type == state.value_type and number is None
     verdict = Verdict.AS_IS if same else Verdict.TRANSFORMED
-    part = "value" if state.layout is Layout.DISTINCT_NULLS else "number"
+    part = NUMBERS_OF_VALUES.get(state.layout, "number")
     return StateChange(verdict, before, state, fields, parts={part: number} if number else {}, merge=merge)
 
 
@@ -541,7 +608,8 @@ def _view_of_rows(old: Aggregation, new: Aggregation, state: StateShape, users: 
     """Return the values of DISTINCT, or the number of NULLs, of the rows that OVER keeps; None if it keeps none."""
     places = {_buffered_place(old, new, new.calls[user]) for user in users}
     (place, *others) = places
-    if place is None or others or old.shape.state(state.name) is not None:
+    layouts = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS)
+    if place is None or others or old.shape.state(state.name) is not None or state.layout not in layouts:
         return None
     function = "nulls_of_rows" if state.layout is Layout.DISTINCT_NULLS else "view_of_rows"
     column, reason = state.columns[0], "from the rows that OVER keeps"

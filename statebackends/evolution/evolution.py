@@ -224,7 +224,7 @@ def _warnings(decision: Decision) -> Iterator[str]:
     olds = {_sink_name(node): decision.old.of(node) for node in decision.old.plan.of_kind("sink")}
     for node in decision.new.plan.of_kind("sink"):
         before, after = olds.get(_sink_name(node)), decision.new.of(node)
-        if before is not None and before.relation == after.relation and before.filters.keys() != after.filters.keys():
+        if before is not None and before.relation == after.relation and after.filters.keys() - before.filters.keys():
             yield f"the table {_sink_name(node)} keeps rows of before that the new conditions leave out"
 
 

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.evolution.expected import SOURCES
 from pyspark_savepoint.statebackends.evolution.expected_aggregates import accumulator, aggregate_calls
 from pyspark_savepoint.statebackends.evolution.lineage import AGGREGATES, HARMLESS, LOCAL, PASSING, Lineage
 from pyspark_savepoint.statebackends.evolution.plans import AggregateCall, Node
-from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, OperatorShape, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VIEWS, Column, Layout, OperatorShape, StateShape
 from pyspark_savepoint.statebackends.sql_plans.compiled_plan import milliseconds_of
 
 HISTORY = "__history_"
@@ -58,7 +58,6 @@ OTHER_TIMES = (
     "the same keys, windows and bounds alone. Columns can be added to its rows. Else start the new query without it, "
     "and let its sources begin early enough"
 )
-VIEWS = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.VALUE_COUNTS)
 #: The state of OVER that has rows.
 BUFFER = "inputState"
 #: Aggregates that depend on the order of rows.
@@ -425,6 +424,8 @@ class Histories:
             raise _refused(node, "a DISTINCT aggregate of several columns, or of this function, is not computed here")
         if retracts and any(call.distinct and call.filter >= 0 for call in calls):
             raise _refused(node, "DISTINCT with FILTER over rows that are also taken out is not computed here")
+        if any(found.counts_by_call(users) for _, users in found.distinct):
+            raise _refused(node, "several calls of DISTINCT that count each value for themselves are not computed here")
         slices = None if node.kind in AGGREGATES else self.slices(node)
         return OperatorHistory(
             shape,

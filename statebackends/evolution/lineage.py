@@ -46,6 +46,8 @@ HARMLESS = ("ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWa
 #: Functions whose operands have any order, and those that are another one with them turned.
 COMMUTATIVE = ("$+$1", "$*$1", "$=$1", "$<>$1", "$AND$1", "$OR$1")
 TURNED = {"$>$1": "$<$1", "$>=$1": "$<=$1"}
+#: Functions that are not TRUE if an operand is NULL.
+NEEDING = ("$=$1", "$<>$1", "$>$1", "$>=$1", "$<$1", "$<=$1", "$IS NOT NULL$1")
 PROCESSING_TIME = "$PROCTIME$"
 INTERVALS = ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -113,6 +115,8 @@ class Lineage:
         self.keeping = keeping
         #: Tables whose rows are added to a UNION.
         self.added: set[str] = set()
+        #: Conditions of rows, by their digest.
+        self.conditions: dict[str, Term] = {}
         self.tables = tables or {}
         #: Sets of columns by which rows are grouped, by the digest of the field that tells them apart.
         self.sets: dict[str, GroupingSets] = {}
@@ -201,10 +205,36 @@ class Lineage:
         condition = node.attributes.get("condition")
         filters = dict(below.filters)
         if condition is not None:
-            for conjunct in _conjuncts(condition):
-                term = self.term(conjunct, below.fields, "")
-                filters[term.digest] = node.description
+            filters |= dict.fromkeys(self._kept(condition, below.fields), node.description)
         return replace(below, fields=fields, filters=filters)
+
+    def _kept(self, condition: Json, fields: Sequence[Term]) -> Iterator[str]:
+        """Yield the digests of the parts of a condition that are all true, and keep what they mean."""
+        for part in _conjuncts(condition):
+            term = self.term(part, fields, "")
+            self.conditions[term.digest] = term
+            yield term.digest
+
+    def conditions_before(self, node: Node) -> tuple[frozenset[str], Meaning]:
+        """Return the conditions of rows since the last operator before an aggregate, and what came out of that one."""
+        conditions: set[str] = set()
+        (below,) = self.plan.inputs(node)
+        while below.kind in (*PASSING, *LOCAL.values(), "calc"):
+            condition = below.attributes.get("condition") if below.kind == "calc" else None
+            if condition is not None:
+                conditions.update(self._kept(condition, self.inputs(below)[0].fields))
+            (below,) = self.plan.inputs(below)
+        return frozenset(conditions), self.of(below)
+
+    def conjuncts(self, term: Term) -> Iterator[str]:
+        """Yield the digests of what must be true for a BOOLEAN to be TRUE."""
+        rex = term.rex
+        if rex is not None and rex.get("internalName") == "$IS TRUE$1":
+            (rex,) = rex["operands"]
+        for part in () if rex is None else _conjuncts(rex):
+            yield self.term(part, term.operands, "").digest
+        if rex is None:
+            yield term.digest
 
     def term(self, rex: Any, fields: Sequence[Term], name: str) -> Term:
         """Return the meaning of a RexNode over fields."""
@@ -495,8 +525,8 @@ class Lineage:
         more = [Term(digest("rank of", relation), column.name) for column in node.output[len(fields) :]]
         filters = dict(below.filters)
         condition = node.attributes.get("filterCondition")
-        for conjunct in _conjuncts(condition) if condition is not None else ():
-            filters[self.term(conjunct, fields, "").digest] = node.description
+        if condition is not None:
+            filters |= dict.fromkeys(self._kept(condition, fields), node.description)
         return replace(below, relation=relation, fields=(*fields, *more), filters=filters)
 
     def described(self, node: Node) -> str:
@@ -655,6 +685,16 @@ def _sql(rex: Mapping[str, Any], operands: Sequence[str]) -> str:
     if name.startswith("IS ") and len(parts) == 1:
         return f"{parts[0]} {name}"
     return f"{name}({', '.join(parts)})"
+
+
+def needed_of(condition: Term) -> Iterator[str]:
+    """Yield the digests of the fields that have a value wherever a condition is TRUE."""
+    rex = condition.rex or {}
+    for operand in (rex.get("operands") or ()) if rex.get("internalName") in NEEDING else ():
+        while operand.get("internalName") == "$CAST$1":
+            (operand,) = operand["operands"]
+        if operand.get("kind") == "INPUT_REF":
+            yield condition.operands[int(operand["inputIndex"])].digest
 
 
 def filters_of(inputs: Sequence[Meaning]) -> dict[str, str]:

@@ -7,6 +7,8 @@ knowing the node: a side of a join without a unique key is ``COUNTED_ROWS``, whi
     ACCUMULATORS                 row                                one row: fields of aggregates
     DISTINCT_VALUES              MAP<value, LONG>                   entries: a value, a number (bits or a count)
     DISTINCT_NULLS               LONG                               the number of NULL
+    DISTINCT_COUNTS              MAP<value, ARRAYDATA<BIGINT>>      entries: a value, how often each call has counted it
+    DISTINCT_NULL_COUNTS         ARRAYDATA<BIGINT>                  how often each call has counted NULL
     VALUE_COUNTS                 MAP<value, LONG>                   entries: a value, how often it is there
     ROW                          row                                one row
     ROW_ASSOCIATED               TUPLE<row, INT>                    one row; associations
@@ -44,6 +46,8 @@ class Layout(StrEnum):
     ACCUMULATORS = "accumulators"
     DISTINCT_VALUES = "distinct values"
     DISTINCT_NULLS = "distinct nulls"
+    DISTINCT_COUNTS = "counts of distinct values by call"
+    DISTINCT_NULL_COUNTS = "counts of distinct nulls by call"
     VALUE_COUNTS = "counts of values"
     ROW = "row"
     ROW_ASSOCIATED = "row with associations"
@@ -59,6 +63,12 @@ class Layout(StrEnum):
     SORT_KEY_COUNTS = "counts of sort keys"
     ROW_LIST = "list of rows"
     OTHER = "other"
+
+
+#: Layouts of the values of DISTINCT.
+DISTINCT = (Layout.DISTINCT_VALUES, Layout.DISTINCT_NULLS, Layout.DISTINCT_COUNTS, Layout.DISTINCT_NULL_COUNTS)
+#: Layouts of views, whose rows are found by the key alone: a key has several.
+VIEWS = (*DISTINCT, Layout.VALUE_COUNTS)
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class StateShape:
     kind: str
     layout: Layout
     value_type: str
-    #: The fields of its rows, or of its accumulator. Of DISTINCT_VALUES and VALUE_COUNTS: one column, the value.
+    #: The fields of its rows, or of its accumulator. Of values that are counted: one column, the value.
     columns: tuple[Column, ...] = ()
     #: The fields of a row that make the key of the map.
     by: tuple[int, ...] = ()

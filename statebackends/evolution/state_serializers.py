@@ -8,7 +8,7 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.serializers.sql.external import external_serializer
+from pyspark_savepoint.formats.serializers.sql.external import COUNTS, external_serializer
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 
@@ -19,9 +19,11 @@ def serializer_of(state: StateShape) -> TypeSerializer:
     A set of DISTINCT values has a number for each, which is never NULL; a view that counts values has no NULL.
     """
     number = LogicalType("BIGINT", nullable=state.layout is Layout.VALUE_COUNTS)
-    if state.layout is Layout.DISTINCT_NULLS:
+    if state.layout in (Layout.DISTINCT_COUNTS, Layout.DISTINCT_NULL_COUNTS):
+        number = COUNTS
+    if state.layout in (Layout.DISTINCT_NULLS, Layout.DISTINCT_NULL_COUNTS):
         return external_serializer(number)
-    if state.layout not in (Layout.DISTINCT_VALUES, Layout.VALUE_COUNTS):
+    if state.layout not in (Layout.DISTINCT_VALUES, Layout.DISTINCT_COUNTS, Layout.VALUE_COUNTS):
         return parse_type(state.value_type)
     if len(state.columns) != 1:
         raise UnsupportedStateError(

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.serializers.sql.internal import data_type_stream, internal_serializer
+from pyspark_savepoint.formats.serializers.sql.internal import (
+    counts_data_type_stream,
+    data_type_stream,
+    internal_serializer,
+)
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 from pyspark_savepoint.formats.serializers.sql.table_data import ExternalSerializer
 
@@ -35,12 +39,18 @@ CONVERSION_CLASSES: Mapping[str, str] = {
 }
 
 
+#: What several calls of DISTINCT have counted of a value.
+COUNTS = LogicalType("ARRAY", children=(LogicalType("BIGINT", nullable=False),))
+
+
 def external_serializer(kind: LogicalType) -> ExternalSerializer:
     """Return the serializer of values of a type in a view; raise UnsupportedStateError for types with parts.
 
     >>> external_serializer(LogicalType("BIGINT", nullable=False)).flink_type
     'LONG'
     """
+    if kind == COUNTS:
+        return ExternalSerializer(EXTERNAL, 3, 1, (internal_serializer(kind),), data_type=counts_data_type_stream(kind))
     name = CONVERSION_CLASSES.get(kind.root)
     if name is None:
         raise UnsupportedStateError(

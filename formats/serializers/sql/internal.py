@@ -122,7 +122,10 @@ UNMODIFIABLE_LIST = "java.util.Collections$UnmodifiableList"
 UNMODIFIABLE_COLLECTION = "java.util.Collections$UnmodifiableCollection"
 ARRAY_LIST = "java.util.ArrayList"
 
-DATA_TYPE, ATOMIC_DATA_TYPE = (f"org.apache.flink.table.types.{name}" for name in ("DataType", "AtomicDataType"))
+DATA_TYPE, ATOMIC_DATA_TYPE, COLLECTION_DATA_TYPE = (
+    f"org.apache.flink.table.types.{name}" for name in ("DataType", "AtomicDataType", "CollectionDataType")
+)
+LONG_ARRAY = "[J"
 NUMBER = "java.lang.Number"
 #: Serial version and type of the only field of Java's classes of single values.
 BOXES: Mapping[str, tuple[int, str]] = {
@@ -142,6 +145,10 @@ CLASSES: Mapping[str, Described] = {
         None,
     ),
     ATOMIC_DATA_TYPE: Described(1911869481579848498, SERIALIZABLE, (), DATA_TYPE),
+    COLLECTION_DATA_TYPE: Described(
+        2464825922057708215, SERIALIZABLE, (_reference("elementDataType", DATA_TYPE),), DATA_TYPE
+    ),
+    LONG_ARRAY: Described(8655923659555304851, SERIALIZABLE, (), None),
     NUMBER: Described(-8742448824652078965, SERIALIZABLE, (), None),
     "java.lang.Boolean": Described(-3665804199014368530, SERIALIZABLE, (ObjectStreamField("Z", "value"),), None),
     **{
@@ -304,6 +311,18 @@ def data_type_stream(kind: LogicalType, conversion_class: str) -> bytes:
     stream = _Stream()
     fields = {"conversionClass": ClassObject(conversion_class), "logicalType": _instance(kind)}
     stream.value(WrittenObject(ATOMIC_DATA_TYPE, fields))
+    return stream.view.getvalue()
+
+
+def counts_data_type_stream(kind: LogicalType) -> bytes:
+    """Return the stream of the data type of an ARRAY of BIGINT, whose values are Java's ``long[]``."""
+    array = _instance(kind)
+    element = {"conversionClass": ClassObject("long"), "logicalType": array.fields["elementType"]}
+    fields = {"conversionClass": ClassObject(LONG_ARRAY), "logicalType": array}
+    stream = _Stream()
+    stream.value(
+        WrittenObject(COLLECTION_DATA_TYPE, {**fields, "elementDataType": WrittenObject(ATOMIC_DATA_TYPE, element)})
+    )
     return stream.view.getvalue()
 
 

@@ -111,9 +111,10 @@ def view_bits_of(plan: Plan) -> dict[tuple[str, str], int]:
         for shape in operators_of(plan, node):
             if not any(state.layout is Layout.DISTINCT_VALUES for state in shape.states):
                 continue
-            calls = aggregate_calls(node)
-            for number, (_, users) in enumerate(accumulator(plan, node).distinct):
-                if not any(calls[user].filter >= 0 or calls[user].retracts for user in users):
+            calls, found_here = aggregate_calls(node), accumulator(plan, node)
+            for number, (_, users) in enumerate(found_here.distinct):
+                counted = found_here.counts_by_call(users)
+                if not counted and not any(calls[user].filter >= 0 or calls[user].retracts for user in users):
                     found |= dict.fromkeys(
                         ((shape.uid, f"distinctAcc_{number}{end}") for end in ("", "_null_state")),
                         (1 << len(users)) - 1,

@@ -26,7 +26,6 @@ from pyspark_savepoint.statebackends.evolution.histories import (
     HISTORY,
     ORDERED,
     ROWS,
-    VIEWS,
     Aggregates,
     Branch,
     OperatorHistory,
@@ -48,7 +47,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     put_together,
 )
 from pyspark_savepoint.statebackends.evolution.rex import RexValues
-from pyspark_savepoint.statebackends.evolution.shapes import Column, Layout, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import VIEWS, Column, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 

@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import (
     rows_of_column,
 )
 from pyspark_savepoint.statebackends.evolution.rewriting.values import KeyRows, Values, without_waiting
-from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
+from pyspark_savepoint.statebackends.evolution.shapes import DISTINCT, Layout, StateShape
 from pyspark_savepoint.statebackends.rows.descriptors import WINDOW_COLUMN
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS as ACCESS_SUFFIX
@@ -215,7 +215,8 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
             fields = (exactly(rows.fields[0], change.fields[0].kind, change.fields[0].name),)
             return replace(rows, fields=fields)
     else:
-        rows, state = keys.states[change.old.name], change.old.name
+        state = change.rows_of or change.old.name
+        rows = keys.states[state]
     if change.waiting is not None:
         times = milliseconds(rows.fields[change.waiting.time])
         rows = rows.take(np.flatnonzero((times > keys.watermark) == change.waiting.waits))
@@ -232,7 +233,19 @@ def rewritten(change: StateChange, keys: KeyRows) -> StateRows:
     elif COUNT in parts and COUNT not in wanted:
         _expect_once(parts[COUNT], change.new)
     kept = {*wanted, *([LAST_ACCESS] if change.new.ttl else [])}
-    return replace(rows, fields=fields, parts={name: part for name, part in parts.items() if name in kept})
+    rows = replace(rows, fields=fields, parts={name: part for name, part in parts.items() if name in kept})
+    return _counted(rows, change)
+
+
+def _counted(rows: StateRows, change: StateChange) -> StateRows:
+    """Return values of DISTINCT without those that no call of NEW has counted: Flink does not keep them."""
+    assert change.new is not None
+    name = PARTS.get(change.new.layout, ("",))[0]
+    if change.new.layout not in DISTINCT or name not in change.parts or not len(rows):
+        return rows
+    numbers = rows.parts[name]
+    numbers = pc.list_flatten(numbers) if pa.types.is_list(numbers.type) else numbers
+    return rows.take(np.flatnonzero(np.asarray(numbers, np.int64).reshape(len(rows), -1).any(axis=1)))
 
 
 def milliseconds(times: pa.Array) -> Longs:
@@ -283,7 +296,7 @@ def with_new_states(changes: Sequence[StateChange], keys: KeyRows) -> KeyRows:
 
 
 #: Layouts whose value is no row.
-WITHOUT_FIELDS = (Layout.DISTINCT_NULLS, Layout.OTHER)
+WITHOUT_FIELDS = (Layout.DISTINCT_NULLS, Layout.DISTINCT_NULL_COUNTS, Layout.OTHER)
 
 
 def _user_rows(change: StateChange, keys: KeyRows) -> StateRows:

@@ -27,8 +27,8 @@ from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_p
 from pyspark_savepoint.statebackends.evolution.shapes import Layout, StateShape
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
-COUNT, ASSOCIATIONS, NUMBER, TIME, EMITTED, RANK, VALUE = (
-    "count", "associations", "number", "time", "emitted", "rank", "value",
+COUNT, ASSOCIATIONS, NUMBER, COUNTS, TIME, EMITTED, RANK, VALUE = (
+    "count", "associations", "number", "counts", "time", "emitted", "rank", "value",
 )  # fmt: skip
 LAST_ACCESS = "last access"
 #: Layouts whose state is a value with one row.
@@ -44,6 +44,8 @@ PARTS: Mapping[Layout, tuple[str, ...]] = {
     Layout.COUNTED_ROWS_ASSOCIATED: (COUNT, ASSOCIATIONS),
     Layout.UNIQUE_ROWS_ASSOCIATED: (ASSOCIATIONS,),
     Layout.DISTINCT_VALUES: (NUMBER,),
+    Layout.DISTINCT_COUNTS: (COUNTS,),
+    Layout.DISTINCT_NULL_COUNTS: (COUNTS,),
     Layout.VALUE_COUNTS: (NUMBER,),
     Layout.SORT_KEY_COUNTS: (NUMBER,),
     Layout.ROWS_BY_TIME: (TIME,),
@@ -53,6 +55,8 @@ PARTS: Mapping[Layout, tuple[str, ...]] = {
     Layout.DISTINCT_NULLS: (VALUE,),
     Layout.OTHER: (VALUE,),
 }
+#: Layouts whose entries have a value as key, and numbers of it.
+OF_VALUES = (Layout.DISTINCT_VALUES, Layout.DISTINCT_COUNTS, Layout.VALUE_COUNTS)
 #: Parts that are added where two entries become one.
 NUMBERS = (COUNT, NUMBER)
 
@@ -138,8 +142,8 @@ def _of_map(shape: StateShape, column: pa.Array, access: pa.Array | None) -> Sta
         row, (parts[COUNT], parts[ASSOCIATIONS]) = keys, values.flatten()
     elif layout in (Layout.COUNTED_ROWS, Layout.SORT_KEY_COUNTS):
         row, parts[PARTS[layout][0]] = keys, values
-    elif layout in (Layout.DISTINCT_VALUES, Layout.VALUE_COUNTS):
-        parts[NUMBER] = values
+    elif layout in OF_VALUES:
+        parts[PARTS[layout][0]] = values
         return StateRows(owner, tuple(keys.flatten()) if len(shape.columns) > 1 else (keys,), parts)
     elif layout is Layout.OTHER:
         return StateRows(owner, (keys,), {**parts, VALUE: values})
@@ -257,7 +261,7 @@ def _as_map(shape: StateShape, rows: StateRows, kind: pa.DataType, count: int) -
 
 def _entry_keys(shape: StateShape, rows: StateRows, kind: pa.DataType) -> pa.Array:
     layout = shape.layout
-    single = layout in (Layout.DISTINCT_VALUES, Layout.VALUE_COUNTS) and len(rows.fields) == 1
+    single = layout in OF_VALUES and len(rows.fields) == 1
     if single or layout is Layout.OTHER:
         return rows.fields[0].cast(kind)
     if layout in (Layout.ROWS_BY_TIME, Layout.FLAGGED_ROWS_BY_TIME):

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
 from pyspark_savepoint.statebackends.evolution.exact import exactly, raw_type
 from pyspark_savepoint.statebackends.evolution.rewriting import aggregates
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup
-from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, NUMBER, TIME, VALUE, StateRows
+from pyspark_savepoint.statebackends.evolution.rewriting.state_rows import COUNT, COUNTS, NUMBER, TIME, VALUE, StateRows
 from pyspark_savepoint.statebackends.evolution.rex import RexValues
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 
@@ -270,6 +270,23 @@ def _moved_bits(call: Called) -> pa.Array:
     return pa.array(new)
 
 
+def _counts(call: Called) -> pa.Array:
+    """Return how often each call of OLD has counted a value, as a list: of one call it is a number."""
+    parts = call.values.rows.parts
+    if COUNTS in parts:
+        return parts[COUNTS]
+    number = parts[NUMBER] if NUMBER in parts else parts[VALUE]
+    return pa.FixedSizeListArray.from_arrays(number.cast(pa.int64()), 1)
+
+
+def _counts_of_calls(call: Called) -> pa.Array:
+    counts = _counts(call)
+    chosen = [np.asarray(pc.list_element(counts, place), np.int64) for place in call.arguments]
+    values = np.stack(chosen, axis=1).reshape(-1) if chosen else np.zeros(0, np.int64)
+    offsets = np.arange(len(counts) + 1, dtype=np.int32) * len(chosen)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+
 def _of_partner(call: Called) -> Called:
     """Return the call with the state of OLD whose rows a state of NEW has: there are as many."""
     state = call.arguments[0]
@@ -356,6 +373,8 @@ FUNCTIONS: Mapping[str, Callable[[Called], pa.Array]] = {
     "max_of_values": lambda call: call.extreme(largest=True),
     "set_bits": _set_bits,
     "moved_bits": _moved_bits,
+    "counts_of_calls": _counts_of_calls,
+    "count_of_call": lambda call: pc.list_element(_counts(call), call.arguments[0]),
     "count_of_rows": lambda call: call.counted(call.weights),
     "sum_of_rows": _sum_of_rows,
     "count_of_field": _count_of_field,

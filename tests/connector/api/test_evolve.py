@@ -327,6 +327,51 @@ def test_sets_of_sessions_that_have_merged_are_one_with_their_session(tmp_path: 
         assert sorted(after["distinctAcc_0"] or []) == sorted((value, turned[bits]) for value, bits in values or [])
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("hop-distinct-filters-turned", (1, 0)),
+        ("hop-distinct-filter-out", (1,)),
+        ("log-distinct-turned", (1, 0)),
+    ],
+)
+def test_values_of_distinct_have_the_counts_of_each_call(name: str, chosen: tuple[int, ...], tmp_path: Path) -> None:
+    """Where rows are also taken out, and in hopping windows, these are in a list: of one call it is a number."""
+    folder = changes() / "1.20.5" / name
+    base = pyspark_savepoint.open(folder / "before")
+    new = base.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "new")
+    uid, table = (
+        ("4_group-aggregate", "keyed_state") if "log" in name else ("7_global-window-aggregate", "window_state")
+    )
+    states = []
+    for one in (base, new):
+        rows = getattr(one, table)(uid).to_arrow().to_pylist()
+        states.append(
+            {(row["key"]["f0"], row.get("window"), value): n for row in rows for value, n in row["distinctAcc_0"] or ()}
+        )
+    wanted = {place: [counts[one] for one in chosen] for place, counts in states[0].items()}
+    wanted = {place: counts for place, counts in wanted.items() if any(counts)}
+    assert len(wanted) > 3
+    assert states[1] == (wanted if len(chosen) > 1 else {place: counts[0] for place, counts in wanted.items()})
+
+
+@pytest.mark.parametrize("name", ["where-to-filter", "filter-to-where", "where-of-key", "count-of-given"])
+def test_conditions_that_move_or_are_of_the_key_keep_the_state(name: str, tmp_path: Path) -> None:
+    folder = changes() / "1.20.5" / name
+    base = pyspark_savepoint.open(folder / "before")
+    new = base.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "new")
+    assert keyed_rows(new) == keyed_rows(base)
+
+
+def test_keys_that_become_one_are_named_with_the_uid_of_their_operator(tmp_path: Path) -> None:
+    """Savepoints of Flink 1 have its hash alone."""
+    folder = changes() / "1.20.5" / "first-keys-merged"
+    base = pyspark_savepoint.open(folder / "before")
+    with pytest.raises(SavepointError, match="two keys become one, of which the new query keeps one row") as raised:
+        base.evolve(folder / "old.json", folder / "new.json").write(tmp_path / "new")
+    assert raised.value.facts["operator"] == "6_deduplicate"
+
+
 def test_early_results_of_windows_stay_until_their_windows_change() -> None:
     folder = changes() / "2.3.0" / "early-results"
     base, plans = pyspark_savepoint.open(folder / "before"), [folder / "old.json", folder / "new.json"]

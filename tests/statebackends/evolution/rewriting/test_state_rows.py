@@ -56,6 +56,10 @@ STATES: dict[Layout, tuple[str, str, list[Any]]] = {
         "MAP<LONG, LIST<TUPLE<ROWDATA<BIGINT, STRING>, BOOLEAN>>>",
         [[(2000, [{"f0": ROW, "f1": True}, {"f0": OTHER, "f1": False}])], None, [(1, [{"f0": ROW, "f1": True}])]],
     ),
+    Layout.DISTINCT_COUNTS: (
+        "map", "MAP<STRING, ARRAYDATA<BIGINT NOT NULL>>", [[("a", [1, 2]), ("b", [0, 3])], None, [("b", [4, 0])]],
+    ),
+    Layout.DISTINCT_NULL_COUNTS: ("value", "ARRAYDATA<BIGINT NOT NULL>", [[1, 2], None, [0, 3]]),
     Layout.ROW_BY_NUMBER: ("map", "MAP<LONG, ROWDATA<BIGINT, STRING>>", [[(5, ROW), (3, OTHER)], None, [(5, ROW)]]),
     Layout.ROWS_BY_SORT_KEY: (
         "map",
@@ -77,7 +81,8 @@ STATES: dict[Layout, tuple[str, str, list[Any]]] = {
 
 def shape(layout: Layout) -> StateShape:
     kind, value_type, _ = STATES[layout]
-    types = ("INT",) if layout is Layout.DISTINCT_VALUES else ("STRING",) if layout is Layout.VALUE_COUNTS else ()
+    counted = {Layout.DISTINCT_VALUES: "INT", Layout.DISTINCT_COUNTS: "STRING", Layout.VALUE_COUNTS: "STRING"}
+    types = (counted[layout],) if layout in counted else ()
     columns = tuple(Column("c", logical_type(Tokens(one))) for one in types or ("BIGINT", "STRING"))
     by = (1,) if "ROWDATA<STRING>" in value_type else ()
     return StateShape("state", kind, layout, value_type, columns, by)

@@ -73,6 +73,26 @@ def test_value(source: Expression, wanted: str, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "chosen", "expected"),
+    [
+        ({"counts": pa.array([[1, 2], [0, 3]])}, (1, 0), [[2, 1], [3, 0]]),
+        ({"counts": pa.array([[1, 2], [0, 3]])}, (1, 1, 0), [[2, 2, 1], [3, 3, 0]]),
+        ({"number": pa.array([1, 3])}, (0, 0), [[1, 1], [3, 3]]),
+        ({"value": pa.array([4])}, (0, 0), [[4, 4]]),
+        ({"counts": pa.array([], pa.list_(pa.int64()))}, (1, 0), []),
+    ],
+    ids=["turned", "twice", "of one call", "of NULL", "of none"],
+)
+def test_counts_of_calls(rows: dict[str, pa.Array], chosen: tuple[int, ...], expected: list[list[int]]) -> None:
+    """Calls of DISTINCT whose rows are also taken out have a count each; without one of them it is a number."""
+    (column,) = rows.values()
+    values = Values(KEYS, StateRows(np.arange(len(column)), (), rows))
+    assert values.plain(Call("counts_of_calls", chosen), kind("BIGINT")).to_pylist() == expected
+    one = values.plain(Call("count_of_call", chosen[:1]), kind("BIGINT"))
+    assert one.to_pylist() == [counts[0] for counts in expected]
+
+
+@pytest.mark.parametrize(
     ("call", "expected"), [(Call("set_bits", (3,)), [3, 3, 3]), (Call("moved_bits", (0, 1, 1, 0)), [2, 3, 1])]
 )
 def test_bits_of_distinct_values(call: Call, expected: list[int]) -> None:
