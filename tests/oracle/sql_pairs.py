@@ -33,6 +33,7 @@ def every_case(seed: int) -> Mapping[str, Case]:
     _windows(kinds)
     _calls(kinds)
     _types(kinds)
+    _rows_in_rows(kinds)
     _patterns(kinds)
     _results(kinds, seed)
     _three_tables(kinds, seed)
@@ -276,6 +277,25 @@ def _types(kinds: Kinds) -> None:
     floor = "SELECT CAST(FLOOR(ts TO MINUTE) AS STRING) AS s, COUNT(*) AS n FROM orders GROUP BY FLOOR(ts TO MINUTE)"
     _add(kinds, "types/key-floor", "lost", "s n", floor, "TO MINUTE", "TO HOUR", "TO MINUTE", "TO HOUR")
     kinds.tables = tables
+
+
+def _rows_in_rows(kinds: Kinds) -> None:
+    """Add first values that are rows, with other places of their fields, where keys become one or not."""
+    script, tables = kinds.script, kinds.tables
+    kinds.script = [
+        (name, kind, {**row, "v": {"x": row["price"], "w": {"y": row["amount"], "z": row["id"]}}})
+        for name, kind, row in script
+    ]
+    nested = ORDERS.replace("price INT", "v ROW<x INT, w ROW<y INT, z BIGINT>>, u ROW<x INT>, price INT")
+    turned = nested.replace("x INT, w ROW<y INT, z BIGINT>", "w ROW<z BIGINT, y INT>, x INT")
+    kinds.tables = (nested,)
+    calls = "COUNT(*) AS n, FIRST_VALUE(v) AS v, FIRST_VALUE(u) AS u"
+    inner = f"SELECT shop, item, {calls} FROM orders GROUP BY shop, item"
+    text = f"SELECT shop, n, v.w.y AS y, v.x AS x, u.x AS a FROM ({inner})"
+    _add(kinds, "rows/first-turned", "kept", "shop n y x a", text, tables=(turned,))
+    _add(kinds, "rows/first-key-less", "refused", "shop n y x a", text, "shop, item, COUNT", "shop, COUNT",
+         "BY shop, item", "BY shop", tables=(turned,))  # fmt: skip
+    kinds.script, kinds.tables = script, tables
 
 
 def _patterns(kinds: Kinds) -> None:
