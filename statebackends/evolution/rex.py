@@ -186,6 +186,22 @@ def _concatenated(values: RexValues, node: Mapping[str, Any]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
+def _trimmed(values: RexValues, node: Mapping[str, Any]) -> pa.Array:
+    """Return texts without the letters of another text at an end, or at both."""
+    side, letters, text = node["operands"]
+    trim = TRIMS.get(str(side.get("value")))
+    if trim is None or letters.get("kind") != "LITERAL" or not letters.get("value"):
+        raise _unknown("TRIM of letters that are no constant")
+    return trim(values.of(text), characters=str(letters["value"]))
+
+
+TRIMS: Mapping[str, Callable[..., pa.Array]] = {
+    "BOTH": pc.utf8_trim,
+    "LEADING": pc.utf8_ltrim,
+    "TRAILING": pc.utf8_rtrim,
+}
+
+
 def _in_case(change: Callable[[str], str]) -> Callable[[pa.Array], pa.Array]:
     """Return Java's change of all letters, where one letter may become several; Arrow keeps their number.
 
@@ -213,6 +229,7 @@ FUNCTIONS: Mapping[str, Callable[[RexValues, Mapping[str, Any]], pa.Array]] = {
     "CASE": _case,
     "CONCAT": _concatenated,
     "||": _concatenated,
+    "TRIM": _trimmed,
     "UPPER": _of_values(_in_case(str.upper)),
     "LOWER": _of_values(_in_case(str.lower)),
     "NOT": _of_values(pc.invert),

@@ -174,6 +174,19 @@ def test_expression_of_a_plan(node: dict[str, Any], expected: list[Any]) -> None
     assert RexValues(NUMBERS, 3).of(node).to_pylist() == expected
 
 
+@pytest.mark.parametrize(
+    ("side", "expected"),
+    [("BOTH", ["a b", "", None]), ("LEADING", ["a b ", "", None]), ("TRAILING", ["  a b", "", None])],
+)
+def test_texts_are_trimmed_at_an_end_or_both(side: str, expected: list[Any]) -> None:
+    texts = [pa.array(["  a b ", " ", None])]
+    flag = {"kind": "LITERAL", "symbol": "TRIM", "value": side}
+    node = call("TRIM", "STRING", flag, literal(" ", "CHAR(1) NOT NULL"), ref(0))
+    assert RexValues(texts, 3).of(node).to_pylist() == expected
+    with pytest.raises(UnsupportedStateError, match="TRIM of letters that are no constant"):
+        RexValues(texts, 3).of(call("TRIM", "STRING", flag, ref(0), ref(0)))
+
+
 def test_letters_are_changed_as_java_does() -> None:
     texts = [pa.array(["straße", "ΟΔΟΣ", None])]
     changed = [RexValues(texts, 3).of(call(name, "STRING", ref(0))).to_pylist() for name in ("UPPER", "LOWER")]

@@ -518,7 +518,8 @@ public final class Replay implements DynamicTableSourceFactory, DynamicTableSink
                     new BigDecimal(value.asText()),
                     ((DecimalType) type).getPrecision(),
                     ((DecimalType) type).getScale());
-            case TIMESTAMP_WITHOUT_TIME_ZONE -> TimestampData.fromLocalDateTime(LocalDateTime.parse(value.asText()));
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
+                    TimestampData.fromLocalDateTime(LocalDateTime.parse(value.asText()));
             case ROW -> fields(value, (RowType) type);
             default -> throw new IllegalArgumentException("the script has no values of " + type);
         };
