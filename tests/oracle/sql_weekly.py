@@ -2,7 +2,8 @@
 
     python -m tests.oracle.sql_weekly 1.20.5 2.3.0 [--backend rocksdb] [--only WORDS] [--seed 7]
 
-The options and the lines are those of ``sql_tried``. ``EXPECTED`` is what came after each was looked into.
+The options and the lines are those of ``sql_tried``. ``EXPECTED`` is what came after each was looked into: of 130
+predictions, 25 came otherwise.
 """
 
 from __future__ import annotations

@@ -355,6 +355,26 @@ def test_values_of_distinct_have_the_counts_of_each_call(name: str, chosen: tupl
     assert states[1] == (wanted if len(chosen) > 1 else {place: counts[0] for place, counts in wanted.items()})
 
 
+def test_a_rank_that_keeps_all_rows_moves_them_to_the_keys_of_another_partition(tmp_path: Path) -> None:
+    folder = changes() / "2.3.0" / "rank-of-changes"
+    old = (folder / "old.json").read_text("utf-8")
+    new = json.loads(old)
+    (rank,) = [node for node in new["nodes"] if node["id"] == 4]
+    rank["partition"]["fields"] = [2]  # the amount, and not the shop
+    base = pyspark_savepoint.open(folder / "before")
+    (row,) = [row for row in base.check_evolution(old, new).to_arrow().to_pylist() if row["new_uid"] == "4_rank"][:1]
+    assert row["verdict"] == "transformed"
+    evolved = base.evolve(old, new).write(tmp_path / "new")
+    before, after = (one.keyed_state("4_rank").to_arrow().to_pylist() for one in (base, evolved))
+    rows = [[place["f1"] for each in table for place, _ in each["data-state"]] for table in (before, after)]
+    assert sorted(rows[0]) == sorted(rows[1])
+    assert len(after) > len(before)
+    for each in after:
+        assert {row["f2"] for _, ranked in each["data-state"] for row in ranked} == {each["key"]["f0"]}
+        counts = [(place, len(ranked)) for place, ranked in each["data-state"]]
+        assert sorted(map(str, counts)) == sorted(map(str, each["sorted-map"]))
+
+
 @pytest.mark.parametrize("name", ["where-to-filter", "filter-to-where", "where-of-key", "count-of-given"])
 def test_conditions_that_move_or_are_of_the_key_keep_the_state(name: str, tmp_path: Path) -> None:
     folder = changes() / "1.20.5" / name
