@@ -186,8 +186,6 @@ def _options(kinds: Kinds, seed: int) -> None:
          to="shop window_start a n", conf={}, new_conf=idle)  # fmt: skip
     whole = {"table.optimizer.source.predicate-pushdown-enabled": "false", "table.exec.rank.topn-cache-size": "7"}
     _add(kinds, "options/rank-cache", "kept", "shop item id", top, "<= 3", "<= 2", conf={}, new_conf=whole)
-    _add(kinds, "options/uids", "kept", "shop n a", BY_SHOP, SUMS, TURNED, to="shop a n", conf={},
-         new_conf={"table.exec.uid.format": "job-<id>-<transformation>"})  # fmt: skip
     kinds.script, kinds.tables = orders(seed, "payments"), (ORDERS, PAYMENTS)
     hint = "/*+ STATE_TTL('o' = '1d') */ "
     hinted = JOINED.replace("SELECT ", f"SELECT {hint}")
