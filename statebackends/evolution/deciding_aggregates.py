@@ -548,9 +548,9 @@ def _distinct_change(
         # Where rows are also taken out the number says how often a value is there.
         moved = Call("moved_bits", pairs) if moves and not new.retracts else None
         if by_call:
-            chosen = tuple(one for one, _ in kept)
+            old_calls = tuple(one for one, _ in kept)
             function = "counts_of_calls" if len(users) > 1 else "count_of_call"
-            moved = Call(function, chosen) if chosen != tuple(range(len(partner[1]))) else None
+            moved = Call(function, old_calls) if old_calls != tuple(range(len(partner[1]))) else None
         change = _view_change(before, state, moved, Merge.ADD if new.retracts else Merge.UNION)
         if anew:
             names = ", ".join(dict.fromkeys(new.calls[call].name or new.calls[call].function for call in anew))

@@ -76,7 +76,7 @@ def _first_and_last(kinds: Kinds) -> None:
     behind = BEST.format("shop, item, id", "shop", "id DESC", f"({wide})", "rn <= 2")
     _add(kinds, "dedup/ranked-smaller", "kept", "shop item id", behind, "<= 2", "<= 1")
     _add(kinds, "dedup/ranked-larger", "kept", "shop item id", behind, "<= 2", "<= 4")
-    _add(kinds, "dedup/ranked-partition", "lost", "shop item id", behind, "BY shop ORDER BY id", "BY item ORDER BY id")
+    _add(kinds, "dedup/ranked-partition", "kept", "shop item id", behind, "BY shop ORDER BY id", "BY item ORDER BY id")
     grouped = f"SELECT shop, COUNT(*) AS n, SUM(id) AS big FROM ({wide}) GROUP BY shop"
     _add(kinds, "dedup/grouped-call-more", "refused", "shop n big", grouped, "AS big", "AS big, MAX(id) AS u",
          to="shop n big u")  # fmt: skip
@@ -165,9 +165,9 @@ def _windows(kinds: Kinds) -> None:
     every, large = "COUNT(DISTINCT item) AS n", "COUNT(DISTINCT item) FILTER (WHERE amount > 20) AS c"
     hop = text.format(f"{every}, {large}", WINDOWS.format("HOP", "", f"{MINUTES.format(1)}, {MINUTES.format(3)}"))
     names_of_sets = names.replace("n a", "n c")
-    _add(kinds, "windows/hop-distinct-filter-out", "refused", names_of_sets, hop, f"{every}, ", "",
+    _add(kinds, "windows/hop-distinct-filter-out", "kept", names_of_sets, hop, f"{every}, ", "",
          to=names.replace("n a", "c"))  # fmt: skip
-    _add(kinds, "windows/hop-distinct-turned", "refused", names_of_sets, hop, f"{every}, {large}", f"{large}, {every}",
+    _add(kinds, "windows/hop-distinct-turned", "kept", names_of_sets, hop, f"{every}, {large}", f"{large}, {every}",
          to=names.replace("n a", "c n"))  # fmt: skip
     gap = text.format("COUNT(*) AS n, AVG(amount) AS a", WINDOWS.format("SESSION", " PARTITION BY shop",
                       "INTERVAL '40' SECOND"))  # fmt: skip
@@ -280,22 +280,15 @@ def _types(kinds: Kinds) -> None:
 
 
 def _rows_in_rows(kinds: Kinds) -> None:
-    """Add first values that are rows, with other places of their fields, where keys become one or not."""
-    script, tables = kinds.script, kinds.tables
-    kinds.script = [
-        (name, kind, {**row, "v": {"x": row["price"], "w": {"y": row["amount"], "z": row["id"]}}})
-        for name, kind, row in script
-    ]
-    nested = ORDERS.replace("price INT", "v ROW<x INT, w ROW<y INT, z BIGINT>>, u ROW<x INT>, price INT")
-    turned = nested.replace("x INT, w ROW<y INT, z BIGINT>", "w ROW<z BIGINT, y INT>, x INT")
-    kinds.tables = (nested,)
-    calls = "COUNT(*) AS n, FIRST_VALUE(v) AS v, FIRST_VALUE(u) AS u"
-    inner = f"SELECT shop, item, {calls} FROM orders GROUP BY shop, item"
-    text = f"SELECT shop, n, v.w.y AS y, v.x AS x, u.x AS a FROM ({inner})"
-    _add(kinds, "rows/first-turned", "kept", "shop n y x a", text, tables=(turned,))
-    _add(kinds, "rows/first-key-less", "refused", "shop n y x a", text, "shop, item, COUNT", "shop, COUNT",
-         "BY shop, item", "BY shop", tables=(turned,))  # fmt: skip
-    kinds.script, kinds.tables = script, tables
+    """Add first and last values of wider types, which are kept in rows with their order."""
+    tables, kinds.tables = kinds.tables, (ORDERS,)
+    wider = (ORDERS.replace("price INT, amount INT", "price BIGINT, amount BIGINT"),)
+    calls = "COUNT(*) AS n, FIRST_VALUE(price) AS p, LAST_VALUE(amount) AS a"
+    text = f"SELECT shop, item, {calls} FROM orders GROUP BY shop, item"
+    _add(kinds, "rows/first-wider", "kept", "shop item n p a", text, tables=wider, to="shop item n c u")
+    _add(kinds, "rows/first-wider-key-less", "refused", "shop item n p a", text, "shop, item, COUNT", "shop, COUNT",
+         "BY shop, item", "BY shop", tables=wider, to="shop n c u")  # fmt: skip
+    kinds.tables = tables
 
 
 def _patterns(kinds: Kinds) -> None:

@@ -281,9 +281,9 @@ def _counts(call: Called) -> pa.Array:
 
 def _counts_of_calls(call: Called) -> pa.Array:
     counts = _counts(call)
-    chosen = [np.asarray(pc.list_element(counts, place), np.int64) for place in call.arguments]
-    values = np.stack(chosen, axis=1).reshape(-1) if chosen else np.zeros(0, np.int64)
-    offsets = np.arange(len(counts) + 1, dtype=np.int32) * len(chosen)
+    by_call = [np.asarray(pc.list_element(counts, place), np.int64) for place in call.arguments]
+    values = np.stack(by_call, axis=1).reshape(-1) if by_call else np.zeros(0, np.int64)
+    offsets = np.arange(len(counts) + 1, dtype=np.int32) * len(by_call)
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
 
 
