@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,10 @@ from pyspark_savepoint.erasure.patterns import Hits, Search, described
 from pyspark_savepoint.formats.columns import Bytes
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io import snappy
-from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, opened_ahead
+from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, Read, opened_ahead
 from pyspark_savepoint.formats.io.snapshot_files import WHOLE, FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
@@ -34,6 +35,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyedStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
+from pyspark_savepoint.formats.rocksdb.table_ends import comes_whole
 from pyspark_savepoint.formats.snapshot.leftovers import entries_of
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
@@ -147,24 +149,43 @@ class _Files:
         metadata = FileLocation(self.snapshot.location.filesystem, self.snapshot.metadata_path)
         yield self._file(metadata, "_metadata", ("", "metadata"))
         named_files = {operator.operator_id: list(self._named_by(operator)) for operator in self.snapshot.operators}
-        unsearched = (
-            (_whole(one), WHOLE)
-            for locations in named_files.values()
-            for one, _ in locations
-            if self._content_id(one, True) not in self.before
-        )
-        with opened_ahead(unsearched):
+        databases = {operator.operator_id: list(self._databases(operator)) for operator in self.snapshot.operators}
+        with opened_ahead(self._first_reads(named_files, databases)):
             for operator in self.snapshot.operators:
                 yield from self._inline(operator)
                 for location, kind in named_files[operator.operator_id]:
                     self._file(location, self._name(location), (operator.operator_id.hex, kind))
-                for _, subtask in sorted(operator.subtasks.items()):
-                    if subtask.managed_keyed_state is not None:
-                        self._tables(operator, subtask.managed_keyed_state)
+                for source in databases[operator.operator_id]:
+                    self._tables(operator, source)
         for master in self.snapshot.metadata.master_states:
             yield self._part(f"_metadata: master state {master.name}", ("", "master state"), [master.data])
         yield from (searched for name, searched in self.by_name.items() if name != "_metadata")
         yield from self._not_named()
+
+    def _first_reads(
+        self,
+        named_files: Mapping[OperatorID, Sequence[tuple[FileLocation, str]]],
+        databases: Mapping[OperatorID, Sequence[RocksDBSource]],
+    ) -> Iterator[Read]:
+        """Yield what is read first of the files of operators, and then of their databases that come whole."""
+        for own, locations in named_files.items():
+            for file, _ in locations:
+                if self._content_id(file, True) not in self.before:
+                    yield _whole(file), WHOLE
+            for source in databases[own]:
+                if comes_whole(dict(source.files)):
+                    reads = source.end_reads(whole=True)
+                    yield from (read for read in reads if (read[0].identity, source.prefix) not in self.before)
+
+    def _databases(self, operator: OperatorState) -> Iterator[RocksDBSource]:
+        """Yield the databases of an operator."""
+        handles = [subtask.managed_keyed_state for _, subtask in sorted(operator.subtasks.items(), reverse=True)]
+        while handles:
+            handle = handles.pop()
+            if isinstance(handle, ChangelogStateBackendHandle):
+                handles += reversed(handle.materialized)
+            elif isinstance(handle, IncrementalRemoteKeyedStateHandle):
+                yield RocksDBSource.of(self.snapshot, operator, handle)
 
     def _named_by(self, operator: OperatorState) -> Iterator[tuple[FileLocation, str]]:
         """Yield the files of an operator, each with the kind of state that it has."""
@@ -296,23 +317,16 @@ class _Files:
     def _add(self, one: Searched, content: bytearray, end: int) -> None:
         one.hits += self.search.count(np.frombuffer(bytes(content), np.uint8), 0, max(end, 0))
 
-    def _tables(self, operator: OperatorState, handle: KeyedStateHandle) -> None:
+    def _tables(self, operator: OperatorState, source: RocksDBSource) -> None:
         """Open the table files of a database, and search their entries."""
-        if isinstance(handle, ChangelogStateBackendHandle):
-            for part in handle.materialized:
-                self._tables(operator, part)
-        if not isinstance(handle, IncrementalRemoteKeyedStateHandle):
-            return
         from pyspark_savepoint.formats.rocksdb.database import Database
 
-        source = RocksDBSource.of(self.snapshot, operator, handle)
-        prefix = 2 if operator.max_parallelism > 128 else 1
-        with Database(dict(source.files), prefix) as database:
-            for family in database.families.values():
-                infos = list(family.files.values())
-                unread = [one for one in infos if self._entries_id(database, one) not in self.before]
-                with opened_ahead(database.first_reads(unread, 0, (1 << 8 * prefix) - 1)):
-                    self._entries_of(database, infos, operator)
+        last = (1 << 8 * source.prefix) - 1
+        with Database(dict(source.files), source.prefix) as database:
+            infos = [info for family in database.families.values() for info in family.files.values()]
+            unread = [one for one in infos if self._entries_id(database, one) not in self.before]
+            with opened_ahead(database.first_reads(unread, 0, last)):
+                self._entries_of(database, infos, operator)
 
     def _entries_of(self, database: Database, infos: Iterable[FileMetaData], operator: OperatorState) -> None:
         """Search the entries of table files."""

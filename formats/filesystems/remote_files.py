@@ -166,7 +166,8 @@ class RemoteInputFile:
         self._first = (start, data) if len(data) <= MIN_READ else (0, b"")
         self._ranges: list[_Range] = [_Range.of(start, data)] if len(data) else []
         self._closed = False
-        self._last = -1
+        #: The last read, in which the next one may begin: blocks have entries of two key groups.
+        self._begin, self._last = 0, -1
         self._is_all = opening.is_all
         #: Where the reader will probably stop; -1 if it did not say so.
         self._stop = opening.start + opening.count if opening.count and not opening.end else -1
@@ -201,7 +202,7 @@ class RemoteInputFile:
         stop = start + len(target)
         if stop > self.size:
             raise truncated(self.path, start, f"{len(target)} bytes", f"{self.size} bytes in all")
-        goes_on = start == self._last or (self._is_all and self._known(start) is not None)
+        goes_on = self._begin <= start <= self._last <= stop or (self._is_all and self._known(start) is not None)
         if not goes_on:
             self._ahead = MIN_READ
         position = start
@@ -210,7 +211,7 @@ class RemoteInputFile:
             last = min(stop, fetched.end)
             fetched.copy(position, target[position - start : last - start])
             position = last
-        self._last = stop
+        self._begin, self._last = start, stop
         if goes_on and stop != self._stop:
             self._fetch_ahead(stop, len(target))
 

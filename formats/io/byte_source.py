@@ -367,7 +367,7 @@ class FileLocation:
         return announced_file(self._key(opening)) if self.filesystem.is_remote else None
 
     def _key(self, opening: Opening) -> tuple[tuple[str, int], str]:
-        return (self.filesystem.uri(self.path), self.start), opening.purpose
+        return (self.filesystem.uri(self.path), self.start + opening.start), opening.purpose
 
     def _reopened(self, opening: Opening) -> InputFile | None:
         """Return the file with a range that was read before: what is announced of it is for who reads more."""

@@ -16,6 +16,7 @@ import bz2
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -205,6 +206,11 @@ class Arena:
         self.used = 0
         #: (start, path): the file of the bytes from ``start`` on.
         self.paths: list[tuple[int, str]] = []
+
+    @cached_property
+    def filled(self) -> Bytes:
+        """Return what is used of the buffer, when nothing is added any more."""
+        return self.buffer[: self.used + ROOM]
 
     @property
     def room(self) -> int:

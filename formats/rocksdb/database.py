@@ -133,7 +133,7 @@ class Database:
 
     def release(self, files: Iterable[FileMetaData]) -> None:
         """Close table files of a store whose ends were read: to open one again is the request that reads its blocks."""
-        for info in () if self._whole else files:
+        for info in files:
             location = self.files.get(info.name)
             if isinstance(location, FileLocation) and location.filesystem.is_remote and info.size > SMALL:
                 source = self._open.pop(info.name, None)
@@ -378,9 +378,11 @@ class FamilyReader:
             tombstones += file.tombstones
             _check_family(file, family.name)
         self.deleted = DeletedRanges.of(tombstones)
-        database.release(files)
-        if prefixes is None:
+        if prefixes is not None:
+            database.release(files)
+        else:
             parts = [file for file in tables if not database.is_whole(file.info, low, high)]
+            database.release(file.info for file in parts)
             in_order = sorted(parts, key=lambda file: file.info.smallest.user_key)
             database.scan([(file.info, blocks_at(file, file.index.blocks_of(low, high))) for file in in_order])
 

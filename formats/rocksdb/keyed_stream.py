@@ -100,6 +100,10 @@ class RocksDBKeyedStream:
         self.options = options
         #: Whether to split composite keys into their parts; not needed to copy entries unchanged.
         self.split_keys = True
+        #: The first and last of the key groups that :meth:`blocks` is asked for, some at a time and in order, for which
+        #: column families are opened once. None: those of each call are opened alone.
+        self.bounds: tuple[int, int] | None = None
+        self._families: dict[int, FamilyReader] = {}
 
     def reads(self, key_groups: Collection[int], selected: Collection[int]) -> Iterator[Read]:
         """Yield what :meth:`blocks` reads first."""
@@ -178,10 +182,7 @@ class RocksDBKeyedStream:
         sorted_groups = sorted(group for group in key_groups if group in self.key_groups)
         if not sorted_groups:
             return
-        families = {
-            state: self.database.family(self.header.states[state].name, sorted_groups[0], sorted_groups[-1])
-            for state in sorted(selected)
-        }
+        families = self._opened_families(sorted_groups[0], sorted_groups[-1], selected)
         sizes = np.sum([family.sizes(sorted_groups[0], sorted_groups[-1]) for family in families.values()], axis=0)
         for low, high, size in batches(sorted_groups, sizes, block_bytes):
             if size <= block_bytes:
@@ -194,6 +195,24 @@ class RocksDBKeyedStream:
             else:
                 for stream in streams:
                     yield from stream
+
+    def _opened_families(self, low: int, high: int, selected: set[int]) -> dict[int, FamilyReader]:
+        """Return readers of the column families of some states for key groups from ``low`` to ``high``."""
+        if self.bounds is None or not self.bounds[0] <= low <= high <= self.bounds[1]:
+            return self._new_families(low, high, selected)
+        self.begin(selected)
+        return {state: self._families[state] for state in sorted(selected)}
+
+    def begin(self, selected: set[int]) -> None:
+        """Begin to read some states in all key groups that :meth:`blocks` is asked for."""
+        missing = selected - self._families.keys()
+        if missing and self.bounds is not None:
+            self._families |= self._new_families(*self.bounds, missing)
+
+    def _new_families(self, low: int, high: int, selected: set[int]) -> dict[int, FamilyReader]:
+        with opened_ahead(self.reads(range(low, high + 1), selected)):
+            names = {state: self.header.states[state].name for state in sorted(selected)}
+            return {state: self.database.family(name, low, high) for state, name in names.items()}
 
     def _in_order(self, namespaced: bool) -> bool:
         """Return whether spans have the order of composite keys, which requires that the end of the key is known."""
@@ -215,6 +234,9 @@ class RocksDBKeyedStream:
         by_state = {state: family.read(low, high, arena) for state, family in families.items()}
         present = {state: entries for state, entries in by_state.items() if entries is not None and len(entries)}
         if present:
+            for entries in present.values():
+                if entries.buffer is arena.buffer:
+                    entries.buffer = arena.filled
             yield self.block_of(list(present.items()), namespaced, complete=True)
 
     def _steps(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, pairwise
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.columns import DecodeOptions, Longs
 from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD, Readers
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
@@ -113,32 +114,86 @@ class KeyedInput:
         return sizes
 
 
+#: Streams that stay open from some key groups to the next ones.
+MOST_OPEN = 8
+
+
+@dataclass(eq=False)
+class _Piece:
+    """Consecutive key groups that are read of a source: from first to last, those that are left, and their stream."""
+
+    source: AnyKeyedSource
+    first: int
+    last: int
+    left: set[int]
+    stack: ExitStack = field(default_factory=ExitStack)
+    stream: KeyedStream | None = None
+
+    @classmethod
+    def all_of(cls, source: AnyKeyedSource, owned: Collection[int]) -> list[_Piece]:
+        """Return the pieces of a source; all of it as one if it has many."""
+        read = sorted(group for group in source.key_group_range if group in owned)
+        breaks = [at for at in range(1, len(read)) if read[at] > read[at - 1] + 1]
+        bounds = [0, *(breaks if len(breaks) < MOST_OPEN else ()), len(read)]
+        parts = [read[low:high] for low, high in pairwise(bounds) if low < high]
+        return [cls(source, part[0], part[-1], set(part)) for part in parts]
+
+    def among(self, key_groups: Collection[int]) -> set[int]:
+        """Return those of some key groups that are between the first and the last."""
+        return {group for group in key_groups if self.first <= group <= self.last}
+
+    def opened(self, options: DecodeOptions, *, stays: bool = True) -> KeyedStream:
+        """Return the stream, which is opened unless it is open; ``stays``: for all that is left."""
+        if self.stream is None:
+            self.stream = self.stack.enter_context(self.source.open(options))
+            if stays and self.left and isinstance(self.stream, RocksDBKeyedStream):
+                self.stream.bounds = self.first, self.last
+        return self.stream
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream = None
+        self.stack.close()
+
+
 class OpenInput:
-    """The open streams of an input, each of which is opened when it is read; see :func:`open_inputs`."""
+    """The streams of an input, each of which is opened when it is read; see :func:`open_inputs`.
+
+    A source has a stream for each of its pieces: with another max parallelism, key groups that are far apart are read
+    by turns, and each stream reads its own in order.
+    """
 
     def __init__(self, described: KeyedInput, numbers: StateNumbers) -> None:
         self.described = described
         self.numbers = numbers
-        self._open: dict[AnyKeyedSource, tuple[ExitStack, KeyedStream]] = {}
+        #: Key groups that are read, in one pass or several.
+        self.owned: frozenset[int] = frozenset()
+        #: The pieces of a source, by its identity.
+        self._pieces: dict[int, list[_Piece]] = {}
 
     def close(self) -> None:
         """Close the streams that are open."""
-        for stack, _stream in self._open.values():
-            stack.close()
-        self._open.clear()
+        for piece in chain(*self._pieces.values()):
+            piece.close()
 
     def chunks(self, key_groups: set[int]) -> Iterator[EntryChunk]:
         """Yield the entries of some key groups, in the order of the files."""
         if not key_groups:
             return
         request = self.described.request
-        low, high = min(key_groups), max(key_groups)
-        for source in self.described.meeting(key_groups):
-            yield from self._of_stream(self.stream(source), key_groups)
-            if source.key_group_range.end <= high:
-                self._close(source)
+        pieces = [piece for source in self.described.meeting(key_groups) for piece in self._pieces_of(source)]
+        near = [(piece, some) for piece in pieces if (some := piece.among(key_groups))]
+        stay = len(near) <= MOST_OPEN
+        if stay:
+            for piece, _ in near:
+                self._begin(piece.opened(request.decode))
+        for piece, some in near:
+            yield from self._of_stream(piece.opened(request.decode, stays=stay), some)
+            piece.left -= some
+            if not (piece.left and stay):
+                piece.close()
         for raw in self.described.raw:
-            if raw.offsets.key_group_range.end < low:
+            if raw.offsets.key_group_range.end < min(key_groups):
                 continue
             for queue, at, key_group in raw.timers(key_groups, request.decode):
                 number = self.numbers.of_timers(queue.state_name)
@@ -146,15 +201,19 @@ class OpenInput:
                     yield EntryChunk.of_batch(timer_entries(queue, at, key_group, number)).behind_timestamps()
 
     def stream(self, source: AnyKeyedSource) -> KeyedStream:
-        """Return the open stream of a source."""
-        if source not in self._open:
-            stack = ExitStack()
-            self._open[source] = stack, stack.enter_context(source.open(self.described.request.decode))
-        return self._open[source][1]
+        """Return the open stream of a source that is read as one piece."""
+        (piece,) = self._pieces_of(source)
+        return piece.opened(self.described.request.decode)
 
-    def _close(self, source: AnyKeyedSource) -> None:
-        stack, _ = self._open.pop(source)
-        stack.close()
+    def _pieces_of(self, source: AnyKeyedSource) -> list[_Piece]:
+        if id(source) not in self._pieces:
+            self._pieces[id(source)] = _Piece.all_of(source, self.owned)
+        return self._pieces[id(source)]
+
+    def _begin(self, stream: KeyedStream) -> None:
+        """Let a database begin to read, while others are read."""
+        if isinstance(stream, RocksDBKeyedStream):
+            stream.begin({state for state, meta in enumerate(stream.header.states) if self.numbers.of(meta) >= 0})
 
     def _of_stream(self, stream: KeyedStream, key_groups: set[int]) -> Iterator[EntryChunk]:
         request, serial = self.described.request, self.described.serial
@@ -193,6 +252,7 @@ def open_inputs(wanted: Iterable[tuple[OpenInput, Iterable[int]]]) -> Iterator[l
     group = Readers(len(pairs))
     with ExitStack() as stack:
         for one, owned in pairs:
+            one.owned = owned
             stack.enter_context(opened_ahead(one.described.reads(owned), FEW_AHEAD, group))
             stack.callback(one.close)
         yield [one for one, _ in pairs]

@@ -232,9 +232,12 @@ class RocksDBSource:
         """Yield what is read when the database is opened, then what is read first of its table files, of all states."""
         yield from self.catalog_reads()
         if frozenset(self.key_group_range).issubset(key_groups):
-            whole = comes_whole(dict(self.files))
-            tables = (location for name, location in self.files if name.endswith(TABLE_FILE) and location.size > 0)
-            yield from ((location, end_of(location.size, whole)) for location in tables)
+            yield from self.end_reads(whole=comes_whole(dict(self.files)))
+
+    def end_reads(self, *, whole: bool) -> Iterator[Read]:
+        """Yield how table files are opened for their ends; ``whole``: all of them comes."""
+        tables = (location for name, location in self.files if name.endswith(TABLE_FILE) and location.size > 0)
+        yield from ((location, end_of(location.size, whole)) for location in tables)
 
     @property
     def prefix(self) -> int:

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Ints, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError
-from pyspark_savepoint.formats.io.byte_source import FileLocation, opened_ahead
+from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, opened_ahead
 from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import WHOLE
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
@@ -52,6 +52,7 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES, KEY, VALUE
 from pyspark_savepoint.statebackends.rows.key_codec import entry_keys, groups_of_serialized, key_text
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter, SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.sources.lost_state import LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -208,8 +209,16 @@ def expect_written(
         )
 
 
+#: More key groups are written together if the last ones took less than a part of the memory.
+GROWTH = 4
 #: Files are made so many at a time whose key groups are computed from the keys: that takes many times their bytes.
-_REGROUPING = threading.BoundedSemaphore(4)
+MOST_REGROUPING = 4
+_REGROUPING = threading.BoundedSemaphore(MOST_REGROUPING)
+
+
+def regroups(plan: WritePlan) -> bool:
+    """Return whether key groups are computed from the keys."""
+    return any(base.rehashed for base in _bases(plan))
 
 
 def merge_bases(
@@ -224,12 +233,19 @@ def merge_bases(
     sizes = total([base.sizes for base in bases])
     own = range(key_groups.start, key_groups.end + 1)
     inputs = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
-    turn = _REGROUPING if any(base.rehashed for base in bases) else nullcontext()
+    turn = _REGROUPING if regroups(plan) else nullcontext()
     with turn, open_inputs(inputs) as opened:
         pairs = list(zip(bases, opened, strict=True))
         merge = _Merge(plan, writer, pairs, KeyGroupCursor(rows), KeyGroupCursor(deleted))
-        for some in together(own, sizes, plan.request.sort_memory // EXPANDED):
-            merge.write(some)
+        left, most = own, len(own)
+        while left:
+            some = next(together(left, sizes, plan.request.sort_memory // EXPANDED))[:most]
+            left = range(some.stop, left.stop)
+            size = merge.write(some)
+            if size > merge.limit:  # entries take more than their files, and those that follow probably do, too
+                most = max(1, len(some) // 2)
+            elif GROWTH * size < merge.limit:
+                most = max(most, 2 * len(some))
 
 
 def _bases(plan: WritePlan) -> list[BaseState]:
@@ -248,7 +264,7 @@ def bases_ahead(plan: WritePlan, subtasks: Sequence[int]) -> Iterator[int]:
     ranges = [range_for_operator_index(plan.max_parallelism, plan.parallelism, subtask) for subtask in subtasks]
     new = np.concatenate([np.arange(one.start, one.end + 1) for one in ranges])
     bases = _bases(plan)
-    with opened_ahead(read for base in bases for read in base.described.reads(base.key_groups(new))):
+    with opened_ahead(read for base in bases for read in base.first_reads(ranges)):
         yield sum(min(base.described.state_bytes, int(base.sizes[new].sum())) for base in bases)
 
 
@@ -299,6 +315,18 @@ class BaseState:
         is_selected = np.isin(old % modulus, np.asarray(new) % modulus)
         return set(old[is_selected].tolist())
 
+    def first_reads(self, ranges: Iterable[KeyGroupRange]) -> Iterator[Read]:
+        """Yield what is read first for several files, of some new key groups each.
+
+        All of them together read all of a database: so its table files are opened once for their ends.
+        """
+        for one in ranges:
+            key_groups = self.key_groups(range(one.start, one.end + 1))
+            for source in self.described.meeting(key_groups):
+                yield from source.reads(key_groups)
+                if isinstance(source, RocksDBSource) and not key_groups.issuperset(source.key_group_range):
+                    yield from source.end_reads(whole=False)
+
     def regrouped(self, chunk: EntryChunk, new: range) -> EntryChunk:
         """Return the entries with keys in some new key groups, computed from the keys if they are other ones."""
         if not self.rehashed:
@@ -338,11 +366,13 @@ class _Merge:
         self.rows, self.deleted = rows, deleted
         self.states = [meta.name for meta in plan.header().states]
         self.maps = map_namespaces(plan.header().states)
+        #: Most bytes of entries that are in memory.
+        self.limit = 2 * plan.request.sort_memory // EXPANDED
 
-    def write(self, new: range) -> None:
-        """Write some key groups."""
+    def write(self, new: range) -> int:
+        """Write some key groups, and return the bytes of their entries; more than the limit if they are too many."""
         marks = concat([_entries(batch) for batch in self.deleted.up_to(new.stop - 1)])
-        self._write(new, self._marked(marks))
+        return self._write(new, self._marked(marks))
 
     def _marked(self, marks: EntryChunk) -> _Marks:
         """Return the keys of marks by the numbers of their states, and those that are deleted from all states.
@@ -376,23 +406,22 @@ class _Merge:
             remedy=DUPLICATE,
         )
 
-    def _write(self, new: range, deleted: _Marks) -> None:
+    def _write(self, new: range, deleted: _Marks) -> int:
         held: list[EntryChunk] = []
         size = 0
         for chunk in self._chunks(new, deleted):
             held.append(chunk)
             size += chunk.nbytes
-            if size > 2 * self.plan.request.sort_memory // EXPANDED:
+            if size > self.limit:
                 self._large(new, deleted)
-                return
-        rows = []
-        for batch in self.rows.up_to(new.stop - 1):
-            rows.append(batch)
-            size += batch.rows.nbytes + batch.key.nbytes
-        if size > 4 * self.plan.request.sort_memory // EXPANDED:
+                return size
+        rows = list(self.rows.up_to(new.stop - 1))
+        with_rows = size + sum(batch.rows.nbytes + batch.key.nbytes for batch in rows)
+        if with_rows > 2 * self.limit:
             self._by_sorting(held, rows)
-            return
-        self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
+        else:
+            self._put(concat([*held, *(_entries(batch) for batch in rows)]), kept=not rows and len(self.bases) == 1)
+        return size
 
     def _large(self, new: range, deleted: _Marks) -> None:
         """Write more than fits into memory: half of the key groups at a time, a single one through disk."""

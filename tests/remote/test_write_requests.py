@@ -16,6 +16,7 @@ import pyspark_savepoint
 from pyspark_savepoint.command_line.main import main
 from pyspark_savepoint.formats.filesystems.filesystem import store_of
 from tests.benchmarks.data import UID, write_savepoint
+from tests.benchmarks.rocksdb_data import write_native_savepoint
 from tests.remote.conftest import SHOP
 from tests.remote.measured_store import MeasuredStore, chain, measured_store
 
@@ -186,6 +187,34 @@ def test_an_erasure_waits_for_no_operator(measured: MeasuredStore, tmp_path: Pat
     files = [one.kind for one in measured.requests if re.search("-op[0-9]", one.key)]
     assert (files.count("GET"), files.count("PUT"), len(files)) == (7 * 20, 20, 8 * 20)
     assert chain(measured.requests) <= 34
+
+
+@pytest.fixture
+def databases(measured: MeasuredStore, tmp_path: Path) -> MeasuredStore:
+    """A native savepoint of RocksDB: two table files in each of eight databases, read in parts."""
+    measured.upload(write_native_savepoint(tmp_path / "native", "long", 200_000, parallelism=8), "native")
+    measured.latency = 0.2
+    return measured
+
+
+def given_of_tables(store: MeasuredStore) -> int:
+    return sum(one.given for one in store.requests if one.key.startswith("native/") and one.key.endswith(".sst"))
+
+
+def test_databases_whose_keys_move_are_read_in_order(databases: MeasuredStore) -> None:
+    """Each new file has key groups from two databases, read by turns: both stay open, and are read ahead."""
+    size = sum(len(data) for name, data in databases.objects.items() if name.endswith(".sst"))
+    assert run(databases, "set-max-parallelism", "s3://bucket/native", "s3://bucket/out/new", "64") == 0
+    assert chain(databases.requests) <= 18
+    assert given_of_tables(databases) < 1.3 * size, "each block once, and the ends"
+    assert run(databases, "verify", "s3://bucket/out/new") == 0
+
+
+def test_an_erasure_searches_the_files_of_all_databases_ahead(databases: MeasuredStore) -> None:
+    source = pyspark_savepoint.open("s3://bucket/native", storage_options={"endpoint": databases.endpoint})
+    key = source.keyed_state(UID).to_arrow().column("key")[0].as_py()
+    assert run(databases, "erase", "s3://bucket/native", "s3://bucket/out/new", "--keys", str(key)) == 0
+    assert chain(databases.requests) <= 30
 
 
 def test_the_first_operator_that_cannot_be_written_is_told(
