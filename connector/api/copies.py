@@ -42,7 +42,7 @@ def copy_snapshot(source: Snapshot, target: str, checkpoint_id: int | None = Non
     """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
     staging = to_free_path(target, checkpoint_id)
     relocation = Relocation(f"{staging.token}-copy")
-    publish(staging, lambda: copied(source, relocation), relocation)
+    publish(staging, lambda _: copied(source, relocation), relocation)
 
 
 def planned_copies(source: Snapshot, target: str, checkpoint_id: int | None = None) -> Sequence[FileCopy]:
@@ -70,4 +70,4 @@ def relocate_snapshot(
     moved = with_prefix(source.operators, old, new)
     operators = [referenced(source, operator, written_path) for operator in moved]
     if not dry_run:
-        publish(staging, lambda: like(source, operators), Relocation(f"{staging.token}-copy"))
+        publish(staging, lambda _: like(source, operators), Relocation(f"{staging.token}-copy"))

@@ -243,7 +243,7 @@ class Migration:
         version = metadata_version(self.knowledge.release.version)
         publish(
             staging,
-            lambda: assemble(work.operators(run(work), relocation), [self.source.metadata], version),
+            lambda _: assemble(work.operators(run(work), relocation), [self.source.metadata], version),
             relocation,
         )
         return checked

@@ -5,9 +5,10 @@ Both engines use it for untouched operators, Spark's if they are small (``engine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Self
 
 from pyspark_savepoint.formats.io.one_verb import in_context
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
@@ -56,7 +57,7 @@ def pin_snapshot(
         numbers[:] = len(copies) - len(rest), len(rest)
         return {**unread, **(copy or copy_files)(rest, staging)}
 
-    publish(staging, lambda: copied(source, relocation), relocation, hold)
+    publish(staging, lambda _: copied(source, relocation), relocation, hold)
     return numbers[0], numbers[1]
 
 
@@ -73,22 +74,24 @@ def like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMeta
 
 def publish(
     staging: Staging,
-    assembled: Callable[[], CheckpointMetadata],
+    assembled: Callable[[CopiesAhead], CheckpointMetadata],
     relocation: Relocation,
     copy: Copy | None = None,
 ) -> None:
-    """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything.
+    """Write the files of a new savepoint, and then its metadata; on failure, remove everything.
 
-    ``copy`` copies files, by default in this process.
+    ``assembled`` writes files, and may begin copies meanwhile. ``copy`` copies the others, by default in this process.
     """
     staging = staging.here()
 
     def version() -> NewVersion:
         staging.filesystem.create_directory(staging.pending)
-        metadata = assembled()
+        with CopiesAhead(staging) as ahead:  # after a failure none of them is running
+            metadata = assembled(ahead)
+            rest, held_already = ahead.held(list(relocation.copies.values()))
         if staging.checkpoint_id is not None:
             metadata = replace(metadata, checkpoint_id=staging.checkpoint_id)
-        unread = (copy or copy_files)(list(relocation.copies.values()), staging)
+        unread = {**held_already, **(copy or copy_files)(rest, staging)}
         names = relative_files(metadata)
         whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
         return NewVersion(metadata, copies={one.name: one.source.identity for one in whole}, unread=unread)
@@ -111,24 +114,45 @@ def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCop
         The files that are still to be copied, and the sizes of those held whose checksums are not known, by name.
 
     """
-    filesystem = staging.filesystem
-    if not copies:
-        return copies, {}
+    with CopiesAhead(staging) as ahead:
+        ahead.begin(copies)
+        return ahead.held(copies)
 
-    def hold(one: FileCopy) -> int | None:
-        return one.hold(filesystem, staging.state_path(one.name))
 
-    with ThreadPoolExecutor(HOLDERS if filesystem.is_remote else COPIERS) as pool:
-        sizes = list(pool.map(in_context(hold), copies))  # the verb may have read the beginnings before
-    rest, unread = [], {}
-    for one, size in zip(copies, sizes, strict=True):
-        if size is None:
-            rest.append(one)
-        elif one.source.checksums is not None:
-            staging.keep_checksums(one.name, one.source.checksums)
-        else:
-            unread[one.name] = size
-    return rest, unread
+class CopiesAhead:
+    """Files that get another name in the background, while others are written; see :func:`held`."""
+
+    def __init__(self, staging: Staging) -> None:
+        self._staging = staging
+        self._pool = ThreadPoolExecutor(HOLDERS if staging.filesystem.is_remote else COPIERS)
+        self._begun: dict[str, Future[int | None]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, copies: Iterable[FileCopy]) -> None:
+        """Begin with those files that were not begun yet."""
+        for one in copies:
+            if one.name not in self._begun:
+                hold = in_context(one.hold)  # the verb may have read the beginning before
+                target = self._staging.state_path(one.name)
+                self._begun[one.name] = self._pool.submit(hold, self._staging.filesystem, target)
+
+    def held(self, copies: Sequence[FileCopy]) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
+        """Wait for those files that were begun; return what :func:`held` returns."""
+        rest, unread = [], {}
+        for one in copies:
+            size = self._begun[one.name].result() if one.name in self._begun else None
+            if size is None:
+                rest.append(one)
+            elif one.source.checksums is not None:
+                self._staging.keep_checksums(one.name, one.source.checksums)
+            else:
+                unread[one.name] = size
+        return rest, unread
 
 
 def copy_files(copies: Sequence[FileCopy], staging: Staging) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ state.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -51,6 +51,8 @@ class OperatorWriter:
     part: str
     version: int
     unchanged: frozenset[int] = frozenset()
+    #: Called with those of them whose files stay, as soon as that is known.
+    stay: Callable[[Collection[int]], None] | None = None
 
     def keyed_state(self) -> OperatorState | None:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
@@ -201,6 +203,7 @@ class OperatorWriter:
             header,
             tuple(base.request() for base in bases),
             self.unchanged if len(bases) == 1 else frozenset(),
+            self.stay,
         )
         self.engine.write(rows, of_write)
         return open_fragment(self.staging, part)

@@ -3,7 +3,7 @@
 ::
 
     1  edited parts      each one a write of one table, which creates a fragment in the pending folder
-       unchanged files   of edited operators, in whose key groups nothing changes, are copied
+       unchanged files   of edited operators, in whose key groups nothing changes, are copied, in a store meanwhile
     2  untouched parts   their files are copied (``files="copy"``), within an object store by it, or referred to where
                          they are (``"reference"``)
        renamed states    their files are copied with new headers
@@ -17,9 +17,11 @@ written unchanged.
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -58,15 +60,17 @@ from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     expect_one_kryo,
     operator_fit,
 )
-from pyspark_savepoint.write.copying import publish
+from pyspark_savepoint.write.copying import CopiesAhead, publish
 from pyspark_savepoint.write.operator_writer import OperatorWriter
 from pyspark_savepoint.write.target_release import for_release, without_edited
-from pyspark_savepoint.write.unchanged_files import unchanged_subtasks, with_unchanged
+from pyspark_savepoint.write.unchanged_files import copies_of, unchanged_subtasks, with_unchanged
 
 COPY, REFERENCE = "copy", "reference"
 #: The number of an operator, its plan, the remaining state of its base, its keyed state if only names change, and the
 #: subtasks whose files may stay.
 PartOfSavepoint = tuple[int, tuple[OperatorPlan, OperatorState, OperatorState | None, frozenset[int]]]
+#: Begins to copy what stays while other files are written: all that is known, and the files of some subtasks.
+Stay = Callable[[OperatorPlan, Collection[int]], None]
 
 
 @redacted
@@ -126,7 +130,7 @@ class SavepointWriter:
         edited = any(plan.edits_keyed_state for plan in self.plan.operators)
         return self.engine.copy(copies, staging, shared=edited)
 
-    def _assembled(self) -> CheckpointMetadata:
+    def _assembled(self, ahead: CopiesAhead) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
         renamed = [renamed_state(plan, self.relocation, self.release) for plan in self.plan.operators]
         plans = self.plan.operators
@@ -135,18 +139,33 @@ class SavepointWriter:
         ]
         parts = list(enumerate(zip(plans, kept, renamed, unchanged, strict=True)))
         together = self.staging.filesystem.is_remote and not any(plan.inputs for plan in self.plan.operators)
-        written = self.engine.written(self._operator, parts, _bytes_of, together=together)
+        changing = threading.Lock()
+
+        def stay(plan: OperatorPlan, subtasks: Collection[int]) -> None:
+            with changing:
+                copies_of(plan, subtasks, self.relocation)
+                ahead.begin(self.relocation.copies.values())
+
+        begin = None if self.staging.filesystem.renames else stay
+        written = self.engine.written(partial(self._operator, begin), parts, _bytes_of, together=together)
         operators = [
             with_unchanged(operator, plan, files, self.relocation)
             for operator, plan, files in zip(written, plans, unchanged, strict=True)
         ]
         return assemble(operators, self.plan.bases, self.version)
 
-    def _operator(self, part: PartOfSavepoint) -> OperatorState:
+    def _operator(self, stay: Stay | None, part: PartOfSavepoint) -> OperatorState:
         number, (plan, kept, renamed, unchanged) = part
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(
-            self.engine, plan, self.written_path, self.staging, f"op{number}", self.version, unchanged
+            self.engine,
+            plan,
+            self.written_path,
+            self.staging,
+            f"op{number}",
+            self.version,
+            unchanged,
+            None if stay is None else partial(stay, plan),
         )
         writer.check()
         if plan.edits_keyed_state:

@@ -5,7 +5,7 @@ They are copied as the files of untouched operators are, within an object store 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import xxhash
@@ -56,20 +56,27 @@ def unchanged_subtasks(plan: OperatorPlan) -> frozenset[int]:
     return frozenset(subtasks)
 
 
+def copies_of(
+    plan: OperatorPlan, subtasks: Collection[int], relocation: Relocation
+) -> Mapping[int, OperatorSubtaskState]:
+    """Return the keyed state of some subtasks in copies of its files."""
+    if plan.base is None or not subtasks:
+        return {}
+    of_base = plan.base.operator
+    kept = {
+        index: OperatorSubtaskState(managed_keyed_state=of_base.subtasks[index].managed_keyed_state)
+        for index in sorted(subtasks)
+    }
+    return relocation.copied(plan.base.snapshot, replace(of_base, subtasks=kept, coordinator_state=None)).subtasks
+
+
 def with_unchanged(
     operator: OperatorState, plan: OperatorPlan, unchanged: Collection[int], relocation: Relocation
 ) -> OperatorState:
     """Return a written operator with copies of the files of those subtasks for which none was written."""
-    left = [index for index in sorted(unchanged) if _is_left(operator, index)]
-    if plan.base is None or not left:
-        return operator
-    of_base = plan.base.operator
-    kept = {
-        index: OperatorSubtaskState(managed_keyed_state=of_base.subtasks[index].managed_keyed_state) for index in left
-    }
-    copied = relocation.copied(plan.base.snapshot, replace(of_base, subtasks=kept, coordinator_state=None))
+    left = [index for index in unchanged if _is_left(operator, index)]
     subtasks = dict(operator.subtasks)
-    for index, subtask in copied.subtasks.items():
+    for index, subtask in copies_of(plan, left, relocation).items():
         own = subtasks.get(index, OperatorSubtaskState())
         subtasks[index] = replace(own, managed_keyed_state=subtask.managed_keyed_state)
     return replace(operator, subtasks=dict(sorted(subtasks.items())))

@@ -12,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from contextvars import ContextVar, copy_context
@@ -418,7 +418,7 @@ class LocalEngine:
         published = False
         try:
             progress.parts(len(rows.parts))
-            outputs = _written(plan, rows.parts, rows.file_bytes)
+            outputs = _written(plan, rows.parts, rows.file_bytes, part.stay)
             for note in merge_notes(outputs):
                 _warn(note)
             commit(plan, outputs)
@@ -605,13 +605,21 @@ MOST_OPERATORS, OPERATOR_BYTES = 32, 32 << 20
 _LANES: ContextVar[int] = ContextVar("lanes", default=1)
 
 
-def _written(plan: WritePlan, parts: Sequence[Part], file_bytes: Callable[[], int] | None) -> list[TaskOutput]:
+def _written(
+    plan: WritePlan,
+    parts: Sequence[Part],
+    file_bytes: Callable[[], int] | None,
+    stay: Callable[[Collection[int]], None] | None,
+) -> list[TaskOutput]:
     """Write the parts one after the other, to a store several at a time: entries of existing operators, or of files.
 
-    Parts without rows are left out if the files of their subtasks stay as they are.
+    Parts without rows are left out if the files of their subtasks stay as they are, which ``stay`` is told.
     """
     numbers = [number for number, part in enumerate(parts) if number not in plan.unchanged or _has_rows(part)]
-    for _ in range(len(parts) - len(numbers)):
+    left_out = frozenset(range(len(parts))).difference(numbers)
+    if stay is not None:
+        stay(left_out)
+    for _ in left_out:
         progress.part_done()
     operators = _LANES.get()
     if plan.staging.filesystem.is_remote and len(numbers) * operators > 1:

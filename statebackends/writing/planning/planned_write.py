@@ -5,7 +5,7 @@ The driver makes it (``connector/write/in_place.py``, ``operator_writer.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
@@ -129,7 +129,8 @@ class PartOfWrite:
 
     ``header`` is that of the stream that entries or elements go to, ``bases`` read the entries that rows are merged
     with. The part is published as ``_metadata`` of this operator alone, in the pending folder of ``staging``.
-    ``unchanged`` are subtasks that need no file if they have no rows.
+    ``unchanged`` are subtasks that need no file if they have no rows. An engine that knows them before it writes tells
+    ``stay`` of them.
     """
 
     staging: Staging
@@ -140,6 +141,7 @@ class PartOfWrite:
     header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[TableRequest, ...] = ()
     unchanged: frozenset[int] = frozenset()
+    stay: Callable[[Collection[int]], None] | None = None
 
     def plan(self, schema: pa.Schema, layout: Distribution | None) -> WritePlan:
         """Return the plan of the rows, which have these columns and this layout."""
