@@ -170,7 +170,7 @@ class RemoteInputFile:
         self._begin, self._last = 0, -1
         self._is_all = opening.is_all
         #: Where the reader will probably stop; -1 if it did not say so.
-        self._stop = opening.start + opening.count if opening.count and not opening.end else -1
+        self._stop = opening.stop or (opening.start + opening.count if opening.count and not opening.end else -1)
         self._ahead = MIN_READ
         if self._is_all and self._ranges and BytesAhead.total + LEAST_AHEAD <= BytesAhead.limit:
             self._fetch_ahead(0, 0)
@@ -241,11 +241,11 @@ class RemoteInputFile:
         for fetched in self._ranges:
             fetched.let_go(position)
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
-        limit = BytesAhead.limit
+        limit, last_end = BytesAhead.limit, self._stop if position < self._stop else self.size
         length = limit if self._is_all else min(limit, max(GROWTH * self._ahead, step))
-        if end < self.size and REFILL * (end - position) <= length:
+        if end < last_end and REFILL * (end - position) <= length:
             self._ahead = max(LEAST_AHEAD, min(length, limit - BytesAhead.total))
-            self._keep(_Range(self._file, end, min(self.size, end + self._ahead)).counted())
+            self._keep(_Range(self._file, end, min(last_end, end + self._ahead)).counted())
 
     def _keep(self, new: _Range) -> _Range:
         for fetched in self._ranges[:-1]:

@@ -377,7 +377,8 @@ class FileLocation:
 
     def _in_file(self, opening: Opening) -> Opening:
         file_size = -1 if self.size < 0 or self.segment else self.start + self.size
-        return replace(opening, size=file_size, start=self.start + opening.start)
+        stop = self.start + opening.stop if opening.stop else 0
+        return replace(opening, size=file_size, start=self.start + opening.start, stop=stop)
 
     def _opened(self, opening: Opening) -> InputFile:
         """Open the file, unless the running verb has read the same of it before."""

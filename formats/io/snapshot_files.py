@@ -56,7 +56,8 @@ class Opening:
     """What is probably read first of a file, so that the request that opens it brings that; local files ignore it.
 
     ``size`` is that of the file, if it is known: files of at most ``whole`` bytes come whole. Else ``count`` bytes from
-    ``start`` on, or at the end; without ``count`` as many as take no longer than one.
+    ``start`` on, or at the end; without ``count`` as many as take no longer than one. ``stop`` is where the reader will
+    probably stop, if that is not at their end.
     """
 
     size: int = -1
@@ -64,6 +65,7 @@ class Opening:
     count: int = 0
     end: bool = False
     whole: int = 0
+    stop: int = 0
 
     @property
     def purpose(self) -> str:

@@ -304,7 +304,7 @@ def blocks_at(file: SstFile, part: slice | Longs) -> Opening:
     start, stop = int(offset[0]), offset + size + TRAILER
     apart = np.flatnonzero(offset[1:] - stop[:-1] > SMALL)
     last = int(stop[apart[0] if len(apart) else -1])
-    return Opening(start=start, count=min(last - start, FIRST_BLOCKS), whole=SMALL)
+    return Opening(start=start, count=min(last - start, FIRST_BLOCKS), whole=SMALL, stop=last)
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:

@@ -212,13 +212,7 @@ def expect_written(
 #: More key groups are written together if the last ones took less than a part of the memory.
 GROWTH = 4
 #: Files are made so many at a time whose key groups are computed from the keys: that takes many times their bytes.
-MOST_REGROUPING = 4
-_REGROUPING = threading.BoundedSemaphore(MOST_REGROUPING)
-
-
-def regroups(plan: WritePlan) -> bool:
-    """Return whether key groups are computed from the keys."""
-    return any(base.rehashed for base in _bases(plan))
+_REGROUPING = threading.BoundedSemaphore(4)
 
 
 def merge_bases(
@@ -233,7 +227,7 @@ def merge_bases(
     sizes = total([base.sizes for base in bases])
     own = range(key_groups.start, key_groups.end + 1)
     inputs = [(OpenInput(base.described, base.numbers), base.key_groups(own)) for base in bases]
-    turn = _REGROUPING if regroups(plan) else nullcontext()
+    turn = _REGROUPING if any(base.rehashed for base in bases) else nullcontext()
     with turn, open_inputs(inputs) as opened:
         pairs = list(zip(bases, opened, strict=True))
         merge = _Merge(plan, writer, pairs, KeyGroupCursor(rows), KeyGroupCursor(deleted))

@@ -53,7 +53,7 @@ from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
-from pyspark_savepoint.statebackends.writing.state_file import MOST_REGROUPING, bases_ahead, regroups
+from pyspark_savepoint.statebackends.writing.state_file import bases_ahead
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from pyspark_savepoint.text import progress
 from pyspark_savepoint.text.conditions import with_expression
@@ -645,8 +645,7 @@ def _in_lanes(plan: WritePlan, lanes: int) -> WritePlan:
 def _written_together(plan: WritePlan, parts: Sequence[tuple[int, Part]], size: int) -> list[TaskOutput]:
     """Write as many of the numbered parts at a time as their bytes allow."""
     lanes = max(LANES, min(MOST_LANES, LANE_BYTES * len(parts) // max(size, 1)))
-    merges = min(lanes, len(parts) * _LANES.get())
-    plan = _in_lanes(plan, min(merges, MOST_REGROUPING) if regroups(plan) else merges)
+    plan = _in_lanes(plan, min(lanes, len(parts) * _LANES.get()))
     context = copy_context()
 
     def write(number: int, part: Part) -> TaskOutput:
