@@ -88,10 +88,10 @@ def publish(
         staging.filesystem.create_directory(staging.pending)
         with CopiesAhead(staging) as ahead:  # after a failure none of them is running
             metadata = assembled(ahead)
-            rest, held_already = ahead.held(list(relocation.copies.values()))
+            rest, sizes = ahead.wait_for(list(relocation.copies.values()))
         if staging.checkpoint_id is not None:
             metadata = replace(metadata, checkpoint_id=staging.checkpoint_id)
-        unread = {**held_already, **(copy or copy_files)(rest, staging)}
+        unread = {**sizes, **(copy or copy_files)(rest, staging)}
         names = relative_files(metadata)
         whole = [one for one in relocation.copies.values() if one.header is None and one.name in names]
         return NewVersion(metadata, copies={one.name: one.source.identity for one in whole}, unread=unread)
@@ -116,7 +116,7 @@ def held(copies: Sequence[FileCopy], staging: Staging) -> tuple[Sequence[FileCop
     """
     with CopiesAhead(staging) as ahead:
         ahead.begin(copies)
-        return ahead.held(copies)
+        return ahead.wait_for(copies)
 
 
 class CopiesAhead:
@@ -141,7 +141,7 @@ class CopiesAhead:
                 target = self._staging.state_path(one.name)
                 self._begun[one.name] = self._pool.submit(hold, self._staging.filesystem, target)
 
-    def held(self, copies: Sequence[FileCopy]) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
+    def wait_for(self, copies: Sequence[FileCopy]) -> tuple[Sequence[FileCopy], Mapping[str, int]]:
         """Wait for those files that were begun; return what :func:`held` returns."""
         rest, unread = [], {}
         for one in copies:
