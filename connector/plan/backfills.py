@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_each_name_once
 
 #: The column of the ends of windows, as SQL calls it, and its type.
-WINDOW_END, MOMENT = "window_end", LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3)
+WINDOW_END, MOMENT = "window_end", LogicalType("TIMESTAMP_WITH_TIME_ZONE", precision=3)
 #: Layouts whose values are found by the key alone.
 BY_KEY = (Layout.ACCUMULATORS, *VIEWS)
 

@@ -67,6 +67,15 @@ def _is_moment(kind: pa.DataType) -> bool:
     return bool(TYPES.is_timestamp(kind) or kind in (RAW_TIMESTAMP, pa.int64()))
 
 
+def _is_local(kind: pa.DataType) -> bool:
+    """Return whether values are times of a clock: which instants these are depends on where it is."""
+    return _is_moment(kind) and not (TYPES.is_timestamp(kind) and kind.tz is not None)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return _is_moment(kind) and not (TYPES.is_timestamp(kind) and kind.tz is None)
+
+
 def _is_time(kind: pa.DataType) -> bool:
     return bool(TYPES.is_time(kind) or TYPES.is_integer(kind))
 
@@ -85,7 +94,9 @@ HOLDING: Mapping[str, Callable[[pa.DataType], bool]] = {
     **dict.fromkeys((*WHOLE_NUMBERS, "DECIMAL", "FLOAT", "DOUBLE", "INTERVAL_YEAR_MONTH"), _is_number),
     **dict.fromkeys(STRINGS, _is_text),
     **dict.fromkeys(BINARIES, _is_bytes),
-    **dict.fromkeys(TIMESTAMPS, _is_moment),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": _is_local,
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _is_instant,
+    "TIMESTAMP_WITH_TIME_ZONE": _is_moment,
     "BOOLEAN": TYPES.is_boolean,
     "DATE": TYPES.is_date,
     TIME: _is_time,
@@ -130,10 +141,13 @@ def expect_held(schema: pa.Schema, columns: Mapping[str, LogicalType], backfill:
     """Raise OptionError for a column of a user's table whose type holds no values of the one that is wanted."""
     for name, kind in columns.items():
         if name in schema.names and not holds(schema.field(name).type, kind):
+            given = schema.field(name).type
+            # Spark's TIMESTAMP is Flink's TIMESTAMP_LTZ.
+            zone = "" if not TYPES.is_timestamp(given) else " without a time zone" if given.tz is None else " of a zone"
             raise OptionError(
                 f"backfill {backfill!r} has column {name!r} in another type",
                 expected=str(replace(kind, nullable=True)),
-                found=spark_type(schema.field(name).type).upper(),
+                found=spark_type(given).upper() + zone,
                 remedy="convert the column to this type first",
             )
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.statebackends.evolution.exact import as_given, exactly, holds
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
+from pyspark_savepoint.statebackends.evolution.exact import as_given, exactly, expect_held, holds
 from pyspark_savepoint.statebackends.evolution.logical_types import logical_type_of
 
 #: What tables of history have for a time without an end: nanoseconds of 64 bits do not reach it.
@@ -122,3 +122,13 @@ def test_what_a_type_does_not_hold(values: pa.Array, kind: str, found: str) -> N
     with pytest.raises(ValueRangeError, match="a value of column 'of' does not fit") as raised:
         as_given(values, logical_type_of(kind), "of", "given")
     assert raised.value.facts["found"] == found
+
+
+@pytest.mark.parametrize(("kind", "zone", "other"), [("TIMESTAMP(3)", None, "UTC"), ("TIMESTAMP_LTZ(3)", "UTC", None)])
+def test_no_time_zone_is_guessed(kind: str, zone: str | None, other: str | None) -> None:
+    wanted = {"at": logical_type_of(kind)}
+    expect_held(pa.schema([("at", pa.timestamp("us", zone))]), wanted, "given")
+    with pytest.raises(OptionError, match="has column 'at' in another type") as raised:
+        expect_held(pa.schema([("at", pa.timestamp("us", other))]), wanted, "given")
+    found = "TIMESTAMP of a zone" if other else "TIMESTAMP_NTZ without a time zone"
+    assert (raised.value.facts["expected"], raised.value.facts["found"]) == (kind, found)
