@@ -375,6 +375,7 @@ def _derived(old: Aggregation, new: Aggregation, buffer: Buffer) -> tuple[Expres
         return Call("zero_if_null", (OldField(state, *alike["SUM", ""]),)), "from SUM of the same values"
     return (
         _of_other_count(old, new, call)
+        or _of_other_sum(old, new, call)
         or _of_distinct(old, new, call, buffer)
         or _of_buffered_rows(old, new, call, buffer)
         or _of_kept_values(old, new, call, buffer)
@@ -401,6 +402,23 @@ def _of_other_count(old: Aggregation, new: Aggregation, call: AggregateCall) -> 
         if len(columns) == 1 and columns[0] in side.never_null:
             source = OldField(old.state.name, place, buffer.column.name)
             return source, f"from {buffer.column.name}: the column is NOT NULL in the {name} query"
+    return None
+
+
+def _of_other_sum(old: Aggregation, new: Aggregation, call: AggregateCall) -> tuple[Expression, str] | None:
+    """Return SUM from the sum that is 0 without values, or the other way round: they are equal if no value is NULL.
+
+    The planner exchanges them where counts are summed.
+    """
+    if call.function not in ("SUM", "$SUM0") or call.filter >= 0 or old.retracts or new.retracts or old.state is None:
+        return None
+    for place, buffer in enumerate(old.accumulator.buffers):
+        one = old.calls[buffer.call] if buffer.call is not None and buffer.call >= 0 else COUNT_STAR
+        alike = one.function in ("SUM", "$SUM0") and old.arguments(one) == new.arguments(call)
+        if alike and old.is_never_null(one.arguments[0]):
+            return OldField(
+                old.state.name, place, buffer.column.name
+            ), "from the sum of the same values, none of them NULL"
     return None
 
 

@@ -49,6 +49,7 @@ TURNED = {"$>$1": "$<$1", "$>=$1": "$<=$1"}
 #: Functions that are not TRUE if an operand is NULL.
 NEEDING = ("$=$1", "$<>$1", "$>$1", "$>=$1", "$<$1", "$<=$1", "$IS NOT NULL$1")
 PROCESSING_TIME = "$PROCTIME$"
+TEXTS = ("CHAR", "VARCHAR")
 INTERVALS = ("INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH")
 NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 
@@ -788,7 +789,7 @@ def _renumbered(rex: Any, used: dict[int, int]) -> Any:
 
 
 def meaning_of(rex: Any) -> Any:
-    """Return a RexNode without what does not matter: nullability, syntax, types of references and of small numbers.
+    """Return a RexNode without what does not matter: nullability, syntax, types of references, small numbers, lists.
 
     An interval has any unit: its value is in milliseconds, or in months.
     """
@@ -803,6 +804,8 @@ def meaning_of(rex: Any) -> Any:
         plain["type"] = str(replace(kind, nullable=True))
         if rex.get("kind") == "LITERAL" and kind.root in (*NUMBERS, *INTERVALS):
             plain["type"] = "number" if kind.root in NUMBERS else kind.root
+        if "sarg" in rex and kind.root in TEXTS:
+            plain["type"] = "text"
         if rex.get("kind") == "LITERAL" and type(rex.get("value")) is int:
             plain["value"] = str(rex["value"])  # as before Flink 1.18
     return plain

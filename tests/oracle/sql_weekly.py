@@ -89,7 +89,7 @@ def _conditions(kinds: Kinds) -> None:
     _add(kinds, "where/key-wider", "refused", "shop n a", named, " WHERE shop IN ('shop 0', 'shop 2')", "")
     _add(kinds, "where/between", "kept", "shop n a", where.replace("amount > 20", "amount BETWEEN 5 AND 30"),
          "amount BETWEEN 5 AND 30", "amount >= 5 AND amount <= 30")  # fmt: skip
-    _add(kinds, "where/list-to-or", "refused", "shop n a", named, "shop IN ('shop 0', 'shop 2')",
+    _add(kinds, "where/list-to-or", "kept", "shop n a", named, "shop IN ('shop 0', 'shop 2')",
          "(shop = 'shop 2' OR shop = 'shop 0')")  # fmt: skip
     given = "SELECT shop, COUNT(*) AS n FROM orders WHERE price IS NOT NULL GROUP BY shop"
     _add(kinds, "where/count-of-given", "kept", "shop n", given, "COUNT(*)", "COUNT(price)")
