@@ -1,7 +1,7 @@
 """Plug-ins: the entry points of installed packages that extend this one, and guards around what they provide.
 
-Entry points are looked up once, because that takes milliseconds. Errors name the plug-in, and its results are checked
-before they are used.
+Entry points are looked up once, because that takes milliseconds, as does importing what finds them. Errors name the
+plug-in, and its results are checked before they are used.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import functools
 import traceback
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 #: Groups: serializers by snapshot class, readers of classes in Kryo's values, kinds of connectors.
 SERIALIZERS = "pyspark_savepoint.serializers"
@@ -27,6 +29,8 @@ CONNECTORS = "pyspark_savepoint.connectors"
 
 @cache
 def _installed() -> Any:
+    from importlib.metadata import entry_points
+
     return entry_points()
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
@@ -47,6 +46,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WriteSpec,
     json_names,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 
 #: Options that apply to splits.
 OF_SPLITS = frozenset({"path", "uid", "uidHash", "operatorName", "table", "storageOptions", "drop", "retention"})

@@ -18,9 +18,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.name_lists import split_names
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_key_groups
-from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -32,7 +30,6 @@ from pyspark_savepoint.plan.operator_plan import (
     States,
     folded,
 )
-from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
     USER_TIMERS,
@@ -53,7 +50,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import OPERA
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.plan.engine import Rows
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
 
 
 @dataclass(frozen=True)

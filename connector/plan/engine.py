@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, KeyedDescriptor
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.publication import Staging
+    from pyspark_savepoint.formats.snapshot.relocation import FileCopy
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
     from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 
 A = TypeVar("A")

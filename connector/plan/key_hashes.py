@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import fixed_array
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, type_name
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-from pyspark_savepoint.plan.engine import Rows
 from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
@@ -21,8 +20,11 @@ from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, d
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.plan.engine import Rows
+    from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 #: A function of a key that returns its ``hashCode()`` in Java: a signed int of 32 bits.
 HashCode = Callable[[Any], int]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -30,10 +31,8 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.filesystems.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
@@ -65,7 +64,6 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
 )
 from pyspark_savepoint.statebackends.rows.json_values import from_json
 from pyspark_savepoint.statebackends.rows.state_column import unwrap
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keys import exact_options
 from pyspark_savepoint.statebackends.writing.entry_encoder import (
     KEYS,
@@ -90,6 +88,11 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WINDOW_STATE, WriteSpec
 from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.plan.engine import Engine, Rows
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 KEY_COLUMN = "key"
 MAP = "MAP"

@@ -10,29 +10,35 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, too_long
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, StateNotFoundError, did_you_mean, type_name
 from pyspark_savepoint.formats.java import encode_modified_utf8
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.metadata.keyed_handles import has_database
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import IGNORE, VERIFY, Snapshot
-from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.plan.engine import Engine, Rows
 from pyspark_savepoint.plan.named import NamedSequence
 from pyspark_savepoint.statebackends.catalog.rows import display_name
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, service_of
 from pyspark_savepoint.statebackends.sources.lost_state import NOTHING, LostState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator, headers_ahead
-from pyspark_savepoint.statebackends.types.class_names import ClassRename
 from pyspark_savepoint.statebackends.writing.planning.operator_types import expect_same_key
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import (
+        KeyedBackendHeader,
+        OperatorBackendHeader,
+        StateMetaInfoSnapshot,
+    )
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.options.options import SavepointReadOptions
+    from pyspark_savepoint.plan.engine import Engine, Rows
+    from pyspark_savepoint.statebackends.types.class_names import ClassRename
+    from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 KEYED, TIMERS, OPERATOR = "keyed state", "timers", "operator state"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -13,19 +14,21 @@ from pyspark_savepoint.formats.errors import (
     StateExistsError,
     did_you_mean,
 )
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.relocation import with_prefix
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
-from pyspark_savepoint.plan.engine import Engine
-from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.named import NamedSequence
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan, States, expect_rows, headers_of_bases
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.kept_states import usual_max_parallelism
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+    from pyspark_savepoint.plan.engine import Engine
+    from pyspark_savepoint.plan.evolved_from import EvolvedFrom
 
 HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -29,7 +30,6 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, OPTION, StoragePath
 from pyspark_savepoint.formats.flink_releases import Release, first_with_metadata, release_of
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.name_lists import join_names
@@ -52,7 +52,6 @@ from pyspark_savepoint.statebackends.rows.descriptors import (
 )
 from pyspark_savepoint.statebackends.rows.state_sets import Registered, refuse_halves, refuse_unnamed_sessions
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, has_sessions
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.kept_states import (
@@ -79,6 +78,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     TIMERS as TIMERS_TABLE,
 )
 from pyspark_savepoint.text.doors import in_words, of_rows
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 
 @in_words(of_rows)

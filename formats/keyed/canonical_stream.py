@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
-from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.key_group_reader import (
     Extent,
     Extents,
@@ -43,7 +42,10 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
     split_composite_keys,
 )
 from pyspark_savepoint.formats.keyed.large_key_groups import PartitionedStates, RowSpans, SortedStates, merge_sorted
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource
+    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
 
 class FrameSpans:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.io.local_files import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
+    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
 END_OF_KEY_GROUP = b"\xff\xff"
 FLAG = 0x80

@@ -18,19 +18,22 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Ints, Longs, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UnsupportedStateError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.keyed.key_group_reader import KeyGroupContent
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot, read_registration
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.serializers.layout import skip_rows
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+    from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE_NAMESPACES = 0, 1, 2, 3, 4
 ADD_ELEMENT, ADD_OR_UPDATE_ELEMENT, REMOVE_ELEMENT, METADATA = 5, 6, 7, 8

@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.key_group_reader import (
     Extent,
     Extents,
@@ -31,9 +30,12 @@ from pyspark_savepoint.formats.keyed.key_group_reader import (
 )
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, Runs
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate, locate_some, program
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 #: Number of entries of a window to locate at a time.
 MAX_ENTRIES = 1 << 16

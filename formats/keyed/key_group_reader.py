@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
 from pyspark_savepoint.formats.io import snappy
-from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
+    from pyspark_savepoint.formats.io.byte_source import ByteSource
+    from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 
 
 class Extent(NamedTuple):

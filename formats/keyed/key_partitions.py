@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.io.local_files import discard, spilling, temporary_file
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Bytes, Longs
 
 #: Number of parts; at most 256, since rows are sorted by numbers of 8 bits, which is done by radix.
 FANOUT = 64

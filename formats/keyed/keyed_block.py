@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +42,10 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import program, skip_rows
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 CANONICAL, HEAP = "canonical", "heap"
 #: In blocks of more states, the entries of a state are looked up: else each state would look at all entries.

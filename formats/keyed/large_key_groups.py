@@ -22,16 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.local_files import discard, spilling, temporary_file
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, block_of, take_entries
 from pyspark_savepoint.formats.sorted_runs import join_runs
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Bytes, Longs, Origin
+    from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 
 
 @dataclass(frozen=True, slots=True)

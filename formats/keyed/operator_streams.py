@@ -35,6 +35,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct as Form
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,10 +44,8 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.encodings import I64, LONGS, many
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io import snappy
-from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.key_group_reader import read_extent
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import (
     CHANNEL,
     AnyChannelStateHandle,
@@ -54,10 +53,14 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     Mode,
     StateMetaInfo,
 )
-from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.structs import Struct, of, part, struct
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource
+    from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+    from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ more, keys of other rows tell: a serializer reads its values without a length, s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Cursors, Longs
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.layout import Part, program
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Cursors, Longs
 
 #: How often the bytes of a row may be parsed.
 STEPS = 16

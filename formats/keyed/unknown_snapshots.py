@@ -20,14 +20,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
-from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.base import PLUG_IN, UnknownPayloads
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Bytes, Flags, Longs
+    from pyspark_savepoint.formats.data_view import DataInputView
 
 #: A role and the version of the serializer snapshot after it, before which two bytes of length stand.
 ROLE = re.compile(rb"[A-Z][A-Z_]{2,60}_SERIALIZER\x00\x00\x00\x02")

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, Longs, binary_parts
 from pyspark_savepoint.formats.errors import (
     UNREADABLE,

@@ -17,18 +17,20 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import plug_ins
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
-from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 from pyspark_savepoint.formats.structs import read_parts, write_parts
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
+    from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 T = TypeVar("T")
 COMPOSITE_MAGIC = 911108

@@ -19,15 +19,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint
 from importlib.resources import files
 from itertools import chain
 from types import MappingProxyType
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import skip_java_object
@@ -40,6 +38,11 @@ from pyspark_savepoint.formats.serializers.base import (
     UnknownPayloads,
     write_versioned,
 )
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 
 #: Magic number and version of nested serializers.
 NESTED_START = re.compile(re.escape(b"\x00\x14\x57\xfd\x00\x00\x00\x01"))

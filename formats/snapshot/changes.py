@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import (
     SavepointWarning,
@@ -28,7 +28,6 @@ from pyspark_savepoint.formats.metadata import (
     as_canonical,
     snapshot_kind,
 )
-from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle, KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import (
     FileMergingOperatorStreamStateHandle,
@@ -36,6 +35,9 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.finished import finished_key_groups, finished_subtasks, running_subtasks
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 
 #: The oldest version of metadata that is written: version 2 cannot name files relative to its folder.
 OLDEST_WRITTEN = 3

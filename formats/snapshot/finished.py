@@ -7,8 +7,12 @@ alike, and no task may have finished behind one that runs. So an edit keeps what
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.metadata import OperatorState
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
 
 
 def finished_subtasks(operator: OperatorState) -> frozenset[int]:

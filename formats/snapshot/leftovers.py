@@ -9,9 +9,12 @@ import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 
 PENDING, REPLACED = ".pending-", ".replaced-"
 #: File names that only this package uses: token, optional part, kind of file, and a random suffix per attempt.

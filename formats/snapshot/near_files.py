@@ -18,12 +18,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OutputError
 from pyspark_savepoint.formats.io.local_files import LocalInputFile, local_directory
 from pyspark_savepoint.formats.io.outputs import LocalOutputFile
-from pyspark_savepoint.formats.io.snapshot_files import OutputFile
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 
 PREFIX = "savepoint-write-"
 COPY_BUFFER = 8 << 20

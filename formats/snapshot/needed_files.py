@@ -17,6 +17,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import FileLocation
@@ -29,12 +30,14 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 )
 from pyspark_savepoint.formats.redaction import redact, redacted
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import (
     SHARED_STATE_DIRECTORY,
     TASK_OWNED_STATE_DIRECTORY,
     SnapshotLocation,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 OWN, OUTSIDE = "own", "outside"
 #: What a subtask's handles are of: the name in tables, and the field of ``OperatorSubtaskState``.

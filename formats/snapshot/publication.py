@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import xxhash
 
@@ -73,9 +74,11 @@ from pyspark_savepoint.formats.snapshot.leftovers import (
     warn_of_leftovers,
 )
 from pyspark_savepoint.formats.snapshot.metadata_reading import keep_published
-from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.near_files import NearFolder
 
 PUBLISHING = "publishing"
 #: An empty file with which the conditions of a store are tried.

@@ -10,10 +10,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_published
-from pyspark_savepoint.formats.metadata.manifest import Manifest
 from pyspark_savepoint.formats.snapshot.leftovers import put_small
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
@@ -23,6 +22,10 @@ from pyspark_savepoint.formats.snapshot.publication import (
     relative_files,
     roll_back,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import FileInfo
+    from pyspark_savepoint.formats.metadata.manifest import Manifest
 
 
 @dataclass(frozen=True)

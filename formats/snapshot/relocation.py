@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, LocalFileSystem
@@ -45,7 +45,9 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 Replace = Callable[[StreamStateHandle], StreamStateHandle]
 

@@ -9,18 +9,21 @@ import posixpath
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import SavepointError, SnapshotNotFoundError, StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.io.local_files import real_path
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo
 from pyspark_savepoint.formats.redaction import redact, redacted
-from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
 from pyspark_savepoint.formats.snapshot.needed_files import needed_files
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import is_checkpoint_directory
 from pyspark_savepoint.formats.snapshot.vacuum import below
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import FileInfo
+    from pyspark_savepoint.formats.snapshot.histories import SnapshotInfo
 
 
 @redacted

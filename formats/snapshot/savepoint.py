@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from heapq import nsmallest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
@@ -30,11 +30,9 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, StorageOptions, StoragePath
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.local_files import real_path
 from pyspark_savepoint.formats.io.one_verb import cached_for_verb, one_verb
 from pyspark_savepoint.formats.io.run_ahead import ahead
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -55,7 +53,6 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.histories import JOB_DIRECTORY, Histories, SnapshotInfo
 from pyspark_savepoint.formats.snapshot.metadata_reading import load
 from pyspark_savepoint.formats.snapshot.snapshot_location import (
@@ -64,6 +61,11 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import (
     SnapshotLocation,
     is_checkpoint_directory,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+    from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
+    from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 
 METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")

@@ -25,7 +25,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import UNREADABLE, OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.filesystems.filesystem import REMOTE_SCHEMES, URI, RemoteFileSystem, is_encodable, locate
@@ -33,7 +33,6 @@ from pyspark_savepoint.formats.filesystems.storage_options import NO_OPTIONS, St
 from pyspark_savepoint.formats.io.byte_source import ByteSource, Elsewhere, FileLocation, InlineLocation, StateLocation
 from pyspark_savepoint.formats.io.one_verb import cached_for_verb
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
-from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
     ByteStreamStateHandle,
@@ -45,6 +44,9 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.redaction import redacted
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 
 CHECKPOINT_DIRECTORY = re.compile(r"chk-[0-9]+")
 JOB_ID = re.compile(r"[0-9a-f]{32}")

@@ -22,11 +22,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.run_ahead import ahead
-from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import read_metadata
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.leftovers import (
@@ -41,6 +41,9 @@ from pyspark_savepoint.formats.snapshot.leftovers import (
     replaced_names,
 )
 from pyspark_savepoint.formats.snapshot.publication import read_published, relative_files
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
 
 
 @redacted

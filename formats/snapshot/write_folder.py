@@ -11,14 +11,17 @@ import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.io.one_verb import begin_for_verb, cached_for_verb
-from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.snapshot.leftovers import FLINK_NAME, OWN_NAME, PENDING_NAME, leftovers, some_of
 from pyspark_savepoint.formats.snapshot.publication import Staging, mark, mark_path
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 
 #: What a folder with such a name in it is, if it has no ``_metadata``.
 FOREIGN_FOLDERS = (

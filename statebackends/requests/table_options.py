@@ -39,7 +39,6 @@ from pyspark_savepoint.statebackends.requests.applicability import (
     TIMERS,
     WINDOW_STATE,
 )
-from pyspark_savepoint.statebackends.sql_plans.explained_plan import is_explained
 
 DEFAULT_MEMORY = 64 << 20
 DEFAULT_TOP = 20
@@ -256,6 +255,8 @@ def _field_names(value: str) -> str:
     try:
         parsed = parse_json(value)
     except (ValueError, RecursionError):
+        from pyspark_savepoint.statebackends.sql_plans.explained_plan import is_explained
+
         if is_explained(value):
             return value
         raise expected from None

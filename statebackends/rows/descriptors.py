@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata.operator_handles import Mode
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata.operator_handles import Mode
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 #: The namespace of state that has one value per key.
 NO_NAMESPACE = ConstantSerializer.of(

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Bytes,
     Cursors,
@@ -38,11 +38,13 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock, binary_column, constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 STATE, KEY_GROUP, KEY, VALUE, SERIALIZED_KEY = "state", "key_group", "key", "value", "serialized_key"
 ENTRIES = pa.schema(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Longs
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Longs
 
 
 def group_numbers(columns: Sequence[pa.Array], count: int, within: Longs | None = None) -> Longs:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,13 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import FieldsSerializer
 from pyspark_savepoint.statebackends.rows.descriptors import NO_NAMESPACE, TIMER_PREFIX, KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.state_entries import encode_column
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 PLAIN = DecodeOptions(timestamps="raw")
 
@@ -51,7 +53,7 @@ class EncodedKeys:
 class KeyCodec:
     """Codec for the keys of one descriptor.
 
-    Columns must be of the serializers' own Arrow types (``flink_types.conform_column``).
+    Columns must be of the serializers' own Arrow types (``exact_casts.conform_column``).
     """
 
     def __init__(self, descriptor: KeyedDescriptor, max_parallelism: int) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Flags, Ints, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.keyed.keyed_block import MANY_STATES, KeyedBlock, SortedRows
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Flags, Ints, Longs
 
 
 class RowsOfBlock(Protocol):

@@ -349,3 +349,26 @@ class RowSorter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class KeyGroupCursor:
+    """Sorted batches, taken key group by key group."""
+
+    def __init__(self, batches: Iterable[SortedBatch]) -> None:
+        self.batches = iter(batches)
+        self.rest: SortedBatch | None = None
+
+    def up_to(self, key_group: int) -> Iterator[SortedBatch]:
+        """Yield the remaining rows up to and including a key group."""
+        while True:
+            batch = self.rest if self.rest is not None else next(self.batches, None)
+            self.rest = None
+            if batch is None:
+                return
+            cut = int(np.searchsorted(batch.key_group, key_group, "right"))
+            if cut < len(batch):
+                self.rest = batch.cut(cut, len(batch))
+            if cut:
+                yield batch.cut(0, cut)
+            if cut < len(batch):
+                return

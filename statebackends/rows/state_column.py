@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,14 +32,15 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
-from pyspark_savepoint.formats.serializers.kryo.described.open_ended import open_ended
-from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.statebackends.rows.rows import Rows, RowsOfBlock
 from pyspark_savepoint.statebackends.types.unify import conform
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
 
 Block = KeyedBlock | SortedRows
 #: Bytes between two elements of a list in the canonical format.
@@ -99,6 +100,8 @@ def binary_spans(block: Block, start: Longs, end: Longs) -> pa.Array:
 
 def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
     """Decode values that fill their spans, so that Kryo can return opaque ones as bytes."""
+    from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
+
     if isinstance(serializer, KryoSerializer):
         return serializer.decode(at, whole=True)
     return serializer.decode(at)
@@ -106,6 +109,8 @@ def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
 
 @lru_cache(maxsize=1024)
 def _kryo_parts(serializer: TypeSerializer) -> tuple[KryoSerializer, ...]:
+    from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
+
     return tuple(part for part in serializer.all_parts() if isinstance(part, KryoSerializer))
 
 
@@ -177,6 +182,8 @@ class StateColumn:
         units = unit_serializers(self.meta)
         if self.form != CANONICAL or self.meta.state_type == "LIST":
             return units
+        from pyspark_savepoint.formats.serializers.kryo.described.open_ended import open_ended
+
         return *units[:-1], open_ended(units[-1]) or units[-1]
 
     @cached_property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Bytes,
     Cursors,
@@ -21,11 +22,13 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import list_parts, map_parts, pick
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL_FIELDS
 from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.rows.sorting import order_within
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 DELIMITER = ord(",")
 #: Buffer, starts and ends of the rows' sort keys.

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NO_NAMESPACE,
@@ -36,6 +36,9 @@ from pyspark_savepoint.statebackends.rows.descriptors import (
     KeyedDescriptor,
     service_of,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
 #: The state that names the sessions, by that of their contents.
 SESSIONS_OF = dict(zip(WINDOW_CONTENTS, ("merging-window-set", "session-window-mapping"), strict=True))

@@ -22,18 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.java import hash_map_order, spread, string_hash
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import (
     KeyGroupRange,
     operator_index_for_key_group,
     range_for_operator_index,
 )
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStateHandle, StateMetaInfo
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+    from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 
 DEFAULT_HASH_MAP_CAPACITY = 16
 

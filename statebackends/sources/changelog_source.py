@@ -23,24 +23,24 @@ import pyarrow as pa
 from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
-from pyspark_savepoint.formats.io.byte_source import Read
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed, registrations
 from pyspark_savepoint.formats.keyed.key_partitions import FANOUT, KeyedRows, KeyPartitions, Parts
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, PARTS, SCHEMA, KeyedBlock, binary_column, block_of
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
 from pyspark_savepoint.statebackends.sources.changelog_units import UNIT, UNITS, UnitReader, entry_units
-from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource, RocksDBSource
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import Read
     from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
     from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+    from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+    from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource, RocksDBSource
 
 #: Serializer of keys whose type is not recorded in the snapshot.
 UNKNOWN_KEY = OpaqueSerializer("KeyOfNoRecordedType", 0)

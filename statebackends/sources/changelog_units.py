@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed import changelog
-from pyspark_savepoint.formats.keyed.changelog import Changes
 from pyspark_savepoint.formats.keyed.keyed_block import (
     HEAP,
     PARTS,
@@ -38,11 +37,14 @@ from pyspark_savepoint.formats.keyed.keyed_block import (
 )
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.unknown_keys import skip_unknown_keys
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, MapEntries, Repeated
 from pyspark_savepoint.formats.serializers.layout import Part, locate, skip_rows
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.changelog import Changes
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 UNIT = "unit"
 UNITS = SCHEMA.append(pa.field(UNIT, pa.int8()))

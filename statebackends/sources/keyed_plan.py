@@ -21,10 +21,8 @@ from pyspark_savepoint.formats.io.byte_source import Read, opened_ahead
 from pyspark_savepoint.formats.io.run_ahead import FEW_AHEAD
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.redaction import printable
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.open_ended import cut_of
 from pyspark_savepoint.statebackends.requests.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.rows.state_column import StateColumn
@@ -34,7 +32,9 @@ from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource
 from pyspark_savepoint.statebackends.types.unify import unify
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 #: Key groups and serialized keys to look up; None: read everything.
 Places = Sequence[tuple[int, bytes]] | None

@@ -22,16 +22,16 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, I
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE, Opening
 from pyspark_savepoint.formats.keyed.key_group_reader import Extents
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, read_header
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.rocksdb.table_ends import TABLE_FILE, comes_whole, end_of
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
     from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+    from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 FRAMING_WINDOW = 1 << 24
 #: Streams up to this size are read whole for their header.

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise, product
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_par
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
@@ -35,18 +34,21 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsSavepointStateHandle,
     KeyGroupsStateHandle,
 )
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import TupleSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
 from pyspark_savepoint.statebackends.sources.changelog_source import KeyedStream as KeyedStream
 from pyspark_savepoint.statebackends.sources.changelog_units import UNIT, UnitReader
 from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource as KeyedSource
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 #: The sample: number of change sets, and bytes of each.
 SAMPLES, SAMPLE = 16, 1 << 16

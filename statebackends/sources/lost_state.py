@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.requests.request import EntriesRequest
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource, RocksDBSource
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.statebackends.requests.request import EntriesRequest
 
 AnyKeyedSource = KeyedSource | RocksDBSource | ChangelogSource
 

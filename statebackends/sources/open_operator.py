@@ -23,23 +23,18 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import FileReplacedError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.filesystems.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.byte_source import FileLocation, Read, StateLocation, opened_ahead
 from pyspark_savepoint.formats.io.one_verb import in_context
-from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.metadata_reading import is_version, load, version_read
 from pyspark_savepoint.formats.snapshot.relocation import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.requests.request import TableRequest
-from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_source import RocksDBSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources
@@ -48,7 +43,12 @@ from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSou
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import DecodeOptions
+    from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
+    from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+    from pyspark_savepoint.formats.metadata import OperatorState
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
 
 HEADER_READERS = 16
 #: Seconds above which headers are read by several threads: an object store or a mounted one, not a local disk.

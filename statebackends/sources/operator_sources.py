@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs, distinct
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, Read, StateLocation
 from pyspark_savepoint.formats.io.snapshot_files import BEGINNING, WHOLE
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, read_header
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource, Read, StateLocation
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 NONE: Longs = np.zeros(0, np.int64)
 

@@ -13,24 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.rows.descriptors import TIMER_DOMAINS, TimerQueue
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 MAGIC = bytes.fromhex("f1cd859f")
 VERSION = 2

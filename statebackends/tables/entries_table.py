@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.requests.request import EntriesRequest, TablePartition, TableRequest, with_columns
-from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY_GROUP,
@@ -37,9 +35,14 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
 )
 from pyspark_savepoint.statebackends.rows.key_codec import groups_of_serialized
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 from pyspark_savepoint.statebackends.tables.keys import exact_options
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+    from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 
 
 class EntriesTable:

@@ -17,8 +17,8 @@ from itertools import pairwise, product
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Ints, Longs, true_rows
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError, UndecodableStateError
 from pyspark_savepoint.formats.json_text import parse_json

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Cursors, Longs, binary_parts, scatter
 from pyspark_savepoint.formats.keyed.keyed_block import (
     SCHEMA,

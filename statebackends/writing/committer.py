@@ -9,19 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.filesystems.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import read_unchanged, roll_back
 from pyspark_savepoint.formats.snapshot.publisher import NewVersion, publish, publish_part
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.writing.assemble import assemble_keyed
-from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS
-from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+    from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 #: Seconds within which Spark stops the Python workers of cancelled tasks (spark.python.task.killTimeout).
 STRAGGLING = 3.0

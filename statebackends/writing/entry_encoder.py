@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
@@ -29,10 +29,8 @@ from pyspark_savepoint.formats.columns import (
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.requests.request import BatchFunction
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
@@ -46,9 +44,13 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import (
 )
 from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, entry_keys, groups_of_serialized, refuse_null
 from pyspark_savepoint.statebackends.rows.state_entries import RefusedRow, encode_column, state_entries
-from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, mark_of
 from pyspark_savepoint.statebackends.writing.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.requests.request import BatchFunction
 
 KEY_COLUMN = "key"
 PLAIN = DecodeOptions(timestamps="raw")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,15 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts, spans_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.keyed_block import constant_width
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY, STATE, VALUE
 from pyspark_savepoint.statebackends.rows.key_codec import key_text
 from pyspark_savepoint.statebackends.rows.state_column import unit_serializers
 from pyspark_savepoint.statebackends.writing.new_keys import INTERNAL_ENTRIES, OLD, internal_name
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 MAP_KEY, MAP_VALUE, ROW = "map_key", "map_value", "value"
 

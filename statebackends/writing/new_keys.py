@@ -13,6 +13,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
@@ -22,10 +23,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, as_python, binary_parts, fixed_array, spans_of
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.rows.entry_bytes import (
     ENTRIES,
     KEY,
@@ -43,6 +41,11 @@ from pyspark_savepoint.statebackends.rows.key_codec import KeyCodec, key_text
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter
 from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
 
 #: The columns that users see: a key as it is read, and the one that it becomes.
 OLD, NEW = "key", "new_key"

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStream, entries_of_broadcast
 from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.serializers.layout import locate
-from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.byte_source import ByteSource
+    from pyspark_savepoint.formats.io.snapshot_files import OutputFile
+    from pyspark_savepoint.formats.snapshot.publication import Staging
+    from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 
 #: The header version that every release since 1.8 reads.
 VERSION = 5

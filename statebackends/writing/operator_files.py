@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,23 +23,25 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import FileLocation
-from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStreamWriter
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.rows.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.rows.sorting import order_within
 from pyspark_savepoint.statebackends.rows.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
-from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.task_outputs import read_elements, write_elements
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.io.snapshot_files import OutputFile
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 
 def add_elements(descriptor: OperatorStateDescriptor, column: pa.Array, writer: OperatorStreamWriter) -> None:

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Bytes,
     DecodeOptions,
@@ -39,7 +39,6 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.statebackends.rows.descriptors import (
     NAMESPACE_COLUMN,
@@ -63,8 +62,11 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
     form_of,
     timer_millis,
 )
-from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 DUPLICATE = "one row per key: aggregate, or drop duplicates before writing"
 PLAIN = DecodeOptions(timestamps="raw")

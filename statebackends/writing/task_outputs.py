@@ -9,19 +9,21 @@ import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.columns import Flags
-from pyspark_savepoint.formats.io.snapshot_files import InputFile, OutputFile
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
-from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.snapshot.publication import Staging
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.columns import Flags
+    from pyspark_savepoint.formats.io.snapshot_files import InputFile, OutputFile
+    from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+    from pyspark_savepoint.formats.snapshot.publication import Staging
 
 
 @dataclass(frozen=True, slots=True)

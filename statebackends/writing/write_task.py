@@ -11,11 +11,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.io.one_verb import in_context
@@ -23,13 +24,12 @@ from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_ind
 from pyspark_savepoint.formats.snapshot.publication import is_unchanged
 from pyspark_savepoint.statebackends.rows.entry_bytes import KEY_GROUP, STATE
 from pyspark_savepoint.statebackends.rows.sorting import RowSorter
-from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
-from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
-from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS, ENTRIES
 from pyspark_savepoint.statebackends.writing.row_forms import DescribedRows, EntryForm, row_form
-from pyspark_savepoint.statebackends.writing.state_file import kept_headers, write_state_file
 from pyspark_savepoint.statebackends.writing.task_outputs import RunFile, TaskOutput, created_work
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 #: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
 FEW_ROWS = 1 << 16
@@ -48,13 +48,15 @@ def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch
 
 
 def _written(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    if plan.request.is_keyed:
+        return _keyed(plan, partition, batches)
+    from pyspark_savepoint.statebackends.writing.operator_files import write_element_rows, write_subtask_elements
+
     if plan.request.table == ELEMENTS:
         handle, rows = write_subtask_elements(plan, partition, batches)
         return TaskOutput(partition, rows, operator_state=handle)
-    if not plan.request.is_keyed:
-        name, rows = write_element_rows(plan, batches)
-        return TaskOutput(partition, rows, elements=name)
-    return _keyed(plan, partition, batches)
+    name, rows = write_element_rows(plan, batches)
+    return TaskOutput(partition, rows, elements=name)
 
 
 @contextlib.contextmanager
@@ -108,6 +110,8 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
         if not sorter.rows:
             return TaskOutput(partition, 0)
         if _is_own(plan, partition, has_rows, sorter.rows):
+            from pyspark_savepoint.statebackends.writing.state_file import kept_headers, write_state_file
+
             assert plan.parallelism is not None
             file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), kept_headers(plan))
             return TaskOutput(partition, sorter.rows, file=file)
@@ -116,6 +120,8 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
 
 def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     """Write the file of a subtask from its rows and the entries of the bases, also without rows if it may change."""
+    from pyspark_savepoint.statebackends.writing.state_file import write_state_file
+
     assert plan.parallelism is not None
     form = EntryForm(plan)
     is_subtask = partition < plan.parallelism
@@ -145,6 +151,8 @@ def _as_entries(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterable[
     """Return rows of table ``entries``; columns are encoded."""
     if plan.keyed is None:
         return batches
+    from pyspark_savepoint.statebackends.writing.entry_encoder import EntryEncoder
+
     rows = DescribedRows(plan.keyed, plan.schema, plan.max_parallelism, plan.label)
     numbers = tuple(number for number, *_ in plan.request.entry_columns)
     return EntryEncoder(rows, False, numbers, False, plan.marked)(batches)

@@ -42,7 +42,7 @@ from pyspark.util import PythonEvalType
 
 from pyspark_savepoint.api.summaries import expect_last
 from pyspark_savepoint.engines.arrow.local_table import SnapshotTable
-from pyspark_savepoint.engines.spark.reader import warn
+from pyspark_savepoint.engines.spark.output import warn
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateExistsError
 from pyspark_savepoint.formats.filesystems.filesystem import absolute
 from pyspark_savepoint.formats.snapshot.as_of import LATEST, readable_snapshots

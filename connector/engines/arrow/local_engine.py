@@ -52,8 +52,8 @@ from pyspark_savepoint.statebackends.rows.descriptors import STATE_WINDOW, WINDO
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.assemble import merge_notes
 from pyspark_savepoint.statebackends.writing.committer import abort, commit
+from pyspark_savepoint.statebackends.writing.merged_bases import bases_ahead
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
-from pyspark_savepoint.statebackends.writing.state_file import bases_ahead
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from pyspark_savepoint.text import progress
 from pyspark_savepoint.text.conditions import with_expression

@@ -67,7 +67,7 @@ class SavepointDataSource(DataSource):
             SavepointError: If an option is invalid, or the snapshot, operator or state does not exist.
 
         """
-        from pyspark_savepoint.engines.spark.reader import warn
+        from pyspark_savepoint.engines.spark.output import warn
         from pyspark_savepoint.engines.table_reads import table_of
         from pyspark_savepoint.formats.errors import OptionError, SavepointError
         from pyspark_savepoint.formats.io.one_verb import one_verb

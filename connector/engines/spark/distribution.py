@@ -27,7 +27,6 @@ from pyspark_savepoint.plan.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
 from pyspark_savepoint.plan.key_hashes import HashCode, expect_hash_code, key_groups, keys_of
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.plan.key_hashes import KeyHashing
     from pyspark_savepoint.statebackends.requests.request import BatchFunction
     from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor
+    from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.
 LAYOUT = "savepoint.keyBy"

@@ -10,7 +10,7 @@ Errors are raised again without the frames below, which do not help users: Spark
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from pyspark_savepoint.engines.spark.output import warn
 from pyspark_savepoint.engines.table_reads import (
     explaining_missing_files,
     partitions_of,
@@ -26,7 +27,6 @@ from pyspark_savepoint.engines.table_reads import (
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.local_files import cpus
 from pyspark_savepoint.formats.io.run_ahead import BytesAhead
-from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.requests.request import Described
 
@@ -119,9 +119,3 @@ def batches_of(
 
 def _warn_one(warning: str) -> None:
     warn(iter((warning,)))
-
-
-def warn(warnings: Iterable[str]) -> None:
-    """Print warnings: planning runs in a process of its own, whose output appears in the driver's."""
-    for warning in warnings:
-        print(f"WARNING savepoint: {shown(warning)}", file=sys.stderr, flush=True)

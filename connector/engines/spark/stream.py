@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyspark_savepoint.engines.spark.reader import StatePartition, batches_of, warn, with_short_traceback
+from pyspark_savepoint.engines.spark.output import warn
+from pyspark_savepoint.engines.spark.reader import StatePartition, batches_of, with_short_traceback
 from pyspark_savepoint.engines.table_reads import partitions_of
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,

@@ -15,7 +15,6 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.options.write_options import SavepointWriteOptions
     from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+    from pyspark_savepoint.statebackends.writing.task_outputs import TaskOutput
 
 
 @dataclass
@@ -42,7 +42,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
     def of(cls, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> SavepointDataSourceWriter:
         """Return the writer of a DataFrame with the options of a user."""
         from pyspark_savepoint.engines.spark.distribution import layout_of
-        from pyspark_savepoint.engines.spark.reader import warn
+        from pyspark_savepoint.engines.spark.output import warn
         from pyspark_savepoint.options.schema import table_schema
         from pyspark_savepoint.write.in_place import plan_write
 
@@ -63,7 +63,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the output of all tasks."""
-        from pyspark_savepoint.engines.spark.reader import warn
+        from pyspark_savepoint.engines.spark.output import warn
         from pyspark_savepoint.statebackends.writing.assemble import merge_notes
         from pyspark_savepoint.statebackends.writing.committer import commit
 
@@ -103,7 +103,7 @@ class SplitsDataSourceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the changed source."""
-        from pyspark_savepoint.engines.spark.reader import warn
+        from pyspark_savepoint.engines.spark.output import warn
 
         rows = [row for message in messages if isinstance(message, SplitsMessage) for row in message.rows]
         try:

@@ -173,7 +173,8 @@ def _snapshot(stem: str) -> str:
     return f"{BASE}{stem}Serializer${stem}SerializerSnapshot"
 
 
-MILLIS = {_snapshot("Date"): "DATE", _snapshot("SqlDate"): "SQL_DATE", _snapshot("SqlTime"): "SQL_TIME"}
+DATE = _snapshot("Date")
+MILLIS = {DATE: "DATE", _snapshot("SqlDate"): "SQL_DATE", _snapshot("SqlTime"): "SQL_TIME"}
 SQL_TIMESTAMP = _snapshot("SqlTimestamp")
 INSTANT = _snapshot("Instant")
 

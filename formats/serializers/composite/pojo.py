@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,9 +46,11 @@ from pyspark_savepoint.formats.serializers.basic.declared import DeclaredSeriali
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged, gather, naming
 from pyspark_savepoint.formats.serializers.composite.optional_map import MEMBERS, Member
-from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.structs import part, struct_with_dict
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.layout import Layout
 
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8

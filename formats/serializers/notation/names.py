@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic import arrays, blobs, java_math, primitives, strings, temporal
 from pyspark_savepoint.formats.serializers.basic.kinds import Kind, all_kinds, kind_of_word
 from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
@@ -17,6 +17,9 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import SCALA
 from pyspark_savepoint.formats.serializers.registry import known_serializers, registered
 from pyspark_savepoint.formats.serializers.runtime import operators
 from pyspark_savepoint.formats.serializers.sql import table_data
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 #: Packages of the Scala API up to Flink 1.20, and since 2.0.
 SCALA_1, SCALA_2 = SCALA

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.avro.serializer import GENERIC_RECORD, AvroSerializer, SchemaError
@@ -66,7 +67,6 @@ from pyspark_savepoint.formats.serializers.notation.sql import (
     precision_argument,
     row_fields,
 )
-from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.internal import collection_serializer, row_serializer
 from pyspark_savepoint.formats.serializers.sql.table_data import (
@@ -75,6 +75,9 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
     DecimalDataSerializer,
     TimestampDataSerializer,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 
 MAX_TUPLE = 25
 

@@ -30,12 +30,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
@@ -47,7 +47,6 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import TypeNotationError, UndecodableStateError
 from pyspark_savepoint.formats.pickle_walker import decode_pickled_or_binary
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BlockSerializer, BytesSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import FixedWidthSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.temporal import (
@@ -65,6 +64,9 @@ from pyspark_savepoint.formats.serializers.notation.names import SIMPLE
 from pyspark_savepoint.formats.serializers.notation.notation import MAX_TUPLE, Parser
 from pyspark_savepoint.formats.serializers.runtime.operators import STREAM_WINDOW, TimeWindowSerializer
 from pyspark_savepoint.formats.variant import VARIANT
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 CODERS = "pyflink.fn_execution.coders."
 #: The output of ``str(decimal.Decimal(...))``.

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
 from pyspark_savepoint.formats.serializers.sql.internal import ACCUMULATORS, VIEWS
 from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_LENGTH, LogicalType
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
 
 #: Types without arguments, with their type root.
 PLAIN: Mapping[str, str] = {

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.arrays import PrimitiveArraySerializer, StringArraySerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES
 from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
@@ -33,7 +33,10 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import (
 )
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 KEY = "key"
 

@@ -23,10 +23,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files.class_path import expect_paths
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.name_lists import split_names
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
@@ -46,7 +44,6 @@ from pyspark_savepoint.statebackends.rows.descriptors import (
     timer_states,
 )
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS, unwrap
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sql_plans.compiled_plan import SPAN_COLUMNS
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING, merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
@@ -75,7 +72,10 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.operators import TimerSerializer
-from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
 from pyspark_savepoint.statebackends.rows.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue
+    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 StateId = tuple[str, bool]
 

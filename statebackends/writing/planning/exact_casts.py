@@ -28,12 +28,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
@@ -45,18 +45,18 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import naming
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
-from pyspark_savepoint.formats.serializers.basic.temporal import millis_of
+from pyspark_savepoint.formats.serializers.basic.temporal import DATE, DateSerializer, millis_of
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.rows.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.rows.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.types.type_names import is_variant, spark_type
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 POSITIONAL = re.compile(r"f\d+|_\d+")
 
@@ -312,7 +312,7 @@ def _does_not_fit(column: pa.Array, kind: pa.DataType, path: str, row: int) -> V
 
 
 #: Type of any point in time: a TIMESTAMP, or a long of milliseconds.
-MOMENT = parse_type("DATE")
+MOMENT = DateSerializer.of(DATE)
 TIMESTAMP = "timestamp"
 
 
@@ -375,6 +375,8 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
         serializer.encode(nothing, at)
     except UndecodableStateError:
         return [serializer]
+    from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
+
     # Rows of SQL are written by their logical types; their RAW values are opaque bytes.
     inner = () if isinstance(serializer, SizedSerializer) else serializer.children
     return [part for child in inner for part in _unwritable(child, child.arrow_type(DecodeOptions()))]

@@ -11,20 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.composite.fields import ROW_KIND, RowSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.notation.names import NEEDS
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, MAX_TUPLE, parse_type
-from pyspark_savepoint.formats.serializers.registry import GivenSerializers
-from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.types.type_names import is_variant, spark_type
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column
-from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of as form_of
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.formats.serializers.registry import GivenSerializers
+    from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 
 #: Flink types of Spark's simple types, by Arrow type.
 SIMPLE: Mapping[pa.DataType, str] = {

@@ -20,17 +20,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.keyed_block import constant_width
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
-from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.rows.descriptors import StateKind
 from pyspark_savepoint.statebackends.rows.state_column import has_ttl, unwrap
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec, is_type_of
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 S = TypeVar("S", bound=WriteSpec)
 KINDS = frozenset(kind.value for kind in StateKind if kind is not StateKind.TIMER)

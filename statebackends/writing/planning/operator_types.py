@@ -28,17 +28,15 @@ from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSe
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.rows.descriptors import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.rows.state_column import unwrap
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.tables.session_windows import merging_state
-from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
-from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.types.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.types.unify import merge_registrations, merge_serializers
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+    from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+    from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 
 @redacted
@@ -150,6 +148,8 @@ class OperatorTypes:
     @property
     def sessions(self) -> str | None:
         """The state that names the sessions of windows that merge; None if windows do not merge."""
+        from pyspark_savepoint.statebackends.tables.session_windows import merging_state
+
         return merging_state({(name, False): [meta] for name, meta in self.states.items()})
 
     def keyed(self, name: str) -> StateMetaInfoSnapshot:
@@ -217,6 +217,9 @@ def inference_of(request: WriteSpec) -> TypeInference | None:
     """Return the type inference of the release in option ``inferredBy``; None if types are declared."""
     if request.inferred_by is None:
         return None
+    from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
+    from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+
     return TypeInference(ExtractionRelease.parse(request.inferred_by), request.class_path)
 
 

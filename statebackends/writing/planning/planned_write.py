@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,20 +17,22 @@ from pyspark_savepoint.formats.keyed.meta_info import (
     StateMetaInfoSnapshot,
 )
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.near_files import NearFolder
-from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
-from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.rows.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     ELEMENTS,
     WriteRequest,
     WriteSpec,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+    from pyspark_savepoint.formats.snapshot.publication import Staging
+    from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+    from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, why_unknown
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     IncrementalRemoteKeyedStateHandle,
     KeyedStateHandle,
 )
 from pyspark_savepoint.formats.metadata.operator_handles import MergedChannelStateHandle
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.described.serializer import KryoSerializer
-from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.metadata import OperatorState
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 #: The first release in which map state of the asynchronous API has a separate serializer for user keys.
 USER_KEY, WITH_USER_KEY = "USER_KEY_SERIALIZER", (2, 1)

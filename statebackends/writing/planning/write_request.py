@@ -34,14 +34,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import RELEASE_EXPECTED, RELEASES, parse_release
 from pyspark_savepoint.formats.json_text import parse_json
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.name_lists import split_names
 from pyspark_savepoint.formats.redaction import redacted
-from pyspark_savepoint.formats.serializers.registry import GivenSerializers
 from pyspark_savepoint.statebackends.requests.parallelism import DEFAULT_MAX_PARALLELISM
-from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.requests.table_options import (
     InvalidOptionValueError,
     choice,
@@ -56,7 +53,10 @@ from pyspark_savepoint.statebackends.requests.table_options import (
 )
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+    from pyspark_savepoint.formats.serializers.registry import GivenSerializers
+    from pyspark_savepoint.statebackends.requests.request import TableRequest
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
 #: Parts of an operator that no DataFrame has the rows of, by the names of their tables.

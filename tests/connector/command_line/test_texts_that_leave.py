@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark_savepoint import open as open_savepoint
 from pyspark_savepoint.api.spark.progress import _Line
 from pyspark_savepoint.engines.display import html_tree, text_tree
-from pyspark_savepoint.engines.spark.reader import warn
+from pyspark_savepoint.engines.spark.output import warn
 from pyspark_savepoint.formats.errors import SavepointError, SavepointWarning
 from pyspark_savepoint.formats.redaction import UNPRINTABLE, printable
 from pyspark_savepoint.formats.snapshot.savepoint import Snapshot

@@ -22,10 +22,10 @@ from pyspark_savepoint.statebackends.rows.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.committer import commit
+from pyspark_savepoint.statebackends.writing.merged_bases import BaseState
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, PartOfWrite
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest, WriteSpec
-from pyspark_savepoint.statebackends.writing.state_file import BaseState
 from pyspark_savepoint.statebackends.writing.write_task import write_rows
 from pyspark_savepoint.write.in_place import plan_write
 from tests.benchmarks import data

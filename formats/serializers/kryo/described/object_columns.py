@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.class_files.java_types import ArrayType, ClassType, JavaType, PrimitiveType, TypeVariable
 from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
 from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
