@@ -172,6 +172,7 @@ class Migrations(Face[R, T]):
 
         """
         from pyspark_savepoint.engines.migrating import migration_of
+        from pyspark_savepoint.formats.snapshot.savepoint import IGNORE
 
         migration = migration_of(
             self._snapshot(),
@@ -182,5 +183,6 @@ class Migrations(Face[R, T]):
             kryo_types=kryo_types,
             drop=drop,
             as_is=as_is,
+            verifies=self.options.get("checksums") != IGNORE,
         )
         return SavepointMigration(self, migration, parallelism)

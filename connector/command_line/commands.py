@@ -17,6 +17,7 @@ from pyspark_savepoint.command_line.shared_arguments import (
     UID,
     WHERE,
     AtPath,
+    Copied,
     Edited,
     Migrates,
     OfErasure,
@@ -429,7 +430,7 @@ class Put(OfFile, Edited, Table):
 
 
 @command("edits.merge", EDIT, "merge /savepoints/accounts /savepoints/orders /savepoints/both")
-class Merge(Writes, AtPath, Opens, WithTarget, Table):
+class Merge(Writes, AtPath, Copied, Opens, WithTarget, Table):
     """Write the operators of several savepoints as one.
 
     Two of them must not have the same operator. Rename it in one of them first.
@@ -446,7 +447,7 @@ class Merge(Writes, AtPath, Opens, WithTarget, Table):
     "split /savepoints/savepoint-2f1a3c --to /savepoints/a accounts --to /savepoints/b orders-per-minute "
     "--rest /savepoints/c",
 )
-class Split(Writes, OfSnapshot, Table):
+class Split(Writes, Copied, OfSnapshot, Table):
     """Write the operators of a savepoint as several savepoints, such as one for each new job.
 
     Every operator goes to one of them. Each is published on its own, after all were checked.
@@ -661,7 +662,7 @@ class CheckRestore(OfSnapshot, Record):
     "evolve /savepoints/savepoint-2f1a3c --old-plan old.json --new-plan new.json --dry-run",
     "evolve /savepoints/savepoint-2f1a3c /savepoints/evolved --old-plan old.json --new-plan new.json",
 )
-class Evolve(Writes, OfSnapshot, Record):
+class Evolve(Writes, Copied, OfSnapshot, Record):
     """Carry the state of a SQL job over to a changed query, by the compiled plans of both.
 
     Without NEW, or with --dry-run, it shows what happens to each state. Exit code 0: no state is lost. 1: some
@@ -752,7 +753,7 @@ class Migrate(Migrates, OldAndNew, Record):
     "cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",
     "cp /savepoints/native /savepoints/canonical --portable",
 )
-class Cp(OfSnapshot, WithTarget, Record):
+class Cp(Copied, OfSnapshot, WithTarget, Record):
     """Copy a snapshot to a self-contained savepoint."""
 
     path: str = positional("the snapshot", metavar="source")

@@ -18,7 +18,7 @@ from pyspark_savepoint.text.texts import numbered
 
 def copy(arguments: Cp, output: Output) -> int:
     """Copy a snapshot with all of its files."""
-    if arguments.portable:
+    if arguments.portable or arguments.checksums:
         options: dict[str, Any] = read_options(arguments)
         return finished(arguments, arguments.target, output, open_savepoint(arguments.path, **options), [])
     source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)

@@ -78,7 +78,7 @@ COLUMNS = (
 OF_OPERATOR = (LIST, UNION, BROADCAST)
 #: Columns of tables that are no state.
 OF_WINDOWS = ("window", "state_window")
-OPENING = frozenset({"storageOptions", "allowOutside"})
+OPENING = frozenset({"storageOptions", "allowOutside", "checksums"})
 #: Options from which the meaning of types follows.
 OF_CLASSES = ("classes", "inferredBy", "kryoTypes")
 
@@ -94,7 +94,7 @@ def opened(arguments: Arguments, path: str) -> LocalSavepoint:
 
 
 def _opening_options(arguments: Arguments) -> dict[str, Any]:
-    """Return the options with which savepoints are opened: of the store, and of files outside."""
+    """Return the options with which savepoints are opened: of the store, of files outside, of checksums."""
     return {name: value for name, value in read_options(arguments).items() if name in OPENING}
 
 

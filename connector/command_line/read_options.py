@@ -1,4 +1,4 @@
-"""Options of reads that commands pass on: ``--option``, ``--storage-option``, ``--allow-outside``."""
+"""Options of reads that commands pass on: ``--option``, ``--storage-option``, ``--allow-outside``, ``--checksums``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ OWN_OPTIONS = frozenset({"path", "uid", "uidhash", "operatorname"})
 def read_options(arguments: Arguments, *own: str) -> dict[str, Any]:
     """Return the options of the data source for reads that the arguments give, except ``own``: other arguments do."""
     own_names = OWN_OPTIONS.union(_folded(name) for name in own)
+    if hasattr(arguments, "checksums"):
+        own_names |= {"checksums"}
     texts = getattr(arguments, "option", ())
     file = "; --file names the file" if hasattr(arguments, "file") else ""
     options: dict[str, Any] = dict(_pair(text, "--option", f"flatten=true{file}") for text in texts)
@@ -29,6 +31,8 @@ def read_options(arguments: Arguments, *own: str) -> dict[str, Any]:
         options["storageOptions"] = stores
     if getattr(arguments, "allow_outside", False):
         options["allowOutside"] = True
+    if (checksums := getattr(arguments, "checksums", None)) is not None:
+        options["checksums"] = checksums
     return options
 
 

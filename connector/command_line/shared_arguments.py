@@ -57,7 +57,17 @@ class WithTarget(Stored, first=True):
     target: str = positional("the folder of the new savepoint, which must not exist yet", metavar="new")
 
 
-class OldAndNew(OfSnapshot, WithTarget, first=True):
+class Copied(Arguments, shared=True):
+    """Of commands that write files of a snapshot anew, or copy them."""
+
+    checksums: str | None = option(
+        "what becomes of a file that does not have its checksum any more. By default it is an error. With ignore, the "
+        "file is taken as it is. salvage with verify leaves its state out",
+        choices=("ignore", "verify", "require"),
+    )
+
+
+class OldAndNew(Copied, OfSnapshot, WithTarget, first=True):
     """Of commands that write a new savepoint of a snapshot."""
 
     path: str = positional("the snapshot", metavar="old")

@@ -37,6 +37,7 @@ ARGUMENTS = MappingProxyType(
         "typesFrom": "--types-from",
         "flinkVersion": "--flink",
         "allowOutside": "--allow-outside",
+        "checksums": "--checksums",
         "storageOptions": "--storage-option",
         "top": "--top",
         "parallelism": "--parallelism",
@@ -135,6 +136,8 @@ def _door_of(command: str | None) -> Callable[[str], str]:
         own = next((flag for flag in flags if flag in option_names), None)
         if own is None:
             own = next((f"evolve {flag}" for flag in flags if flag in of_evolve), None)
+        if own is None and _camel(name) in ARGUMENTS and value is not None and not value.startswith("{"):
+            return option(text, name, value.strip(chr(39)))
         if own is None or value is None:
             return own or text
         if not value.startswith("{"):

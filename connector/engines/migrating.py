@@ -196,6 +196,8 @@ class Migration:
     knowledge: Knowledge
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
+    #: Whether what is written anew is verified, so that what is damaged gets no new checksums.
+    verifies: bool = True
     #: Opens an operator of the source, if its headers may have been read; the check uses it.
     opened: Callable[[OperatorState], OpenOperator] | None = field(default=None, repr=False, compare=False)
 
@@ -226,7 +228,7 @@ class Migration:
 
         Raises UnsupportedStateError before anything is written if a part cannot be. With ``dry_run`` nothing is.
         """
-        planned = self._planned()
+        planned = replace(self, source=self.source.verified())._planned() if self.verifies else self._planned()
         self._expect_known(planned)
         staging = to_free_path(path, checkpoint_id)
         refs = self.drop | self.as_is
@@ -237,7 +239,7 @@ class Migration:
             raise _blocked(blocked, self.source)
         if dry_run:
             return checked
-        relocation = Relocation(f"{staging.token}-copy")
+        relocation = Relocation(f"{staging.token}-copy", verifies=self.verifies)
         work = WriteWork(planned.knowing(findings), replace(staging, begun=True))
         # Readers of the savepoint derive the version of Kryo from this version.
         version = metadata_version(self.knowledge.release.version)
@@ -259,6 +261,7 @@ def migration_of(
     kryo_types: str | None = None,
     drop: Iterable[str] | None = None,
     as_is: Iterable[str] | None = None,
+    verifies: bool = True,
 ) -> Migration:
     """Return a migration to a release, such as 2.3, with what is known of the new job."""
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
@@ -273,7 +276,7 @@ def migration_of(
     knowledge.described  # noqa: B018 (jars that are not there are an error now, not when a class is looked for)
     if both := names_of(drop) & names_of(as_is):
         raise OptionError("a state is left out (drop), or keeps its bytes (as_is), not both", found=min(both))
-    return Migration(source, knowledge, names_of(drop), names_of(as_is))
+    return Migration(source, knowledge, names_of(drop), names_of(as_is), verifies)
 
 
 def names_of(states: Iterable[str] | None) -> frozenset[str]:
