@@ -61,9 +61,10 @@ class Copied(Arguments, shared=True):
     """Of commands that write files of a snapshot anew, or copy them."""
 
     checksums: str | None = option(
-        "what becomes of a file that does not have its checksum any more. By default it is an error. With ignore, the "
-        "file is taken as it is. salvage with verify leaves its state out",
+        "how files are read that have checksums: ignore takes a damaged file as it is, verify makes it an error (the "
+        "default) and has salvage leave its state out, require also refuses files without checksums",
         choices=("ignore", "verify", "require"),
+        metavar="HOW",
     )
 
 

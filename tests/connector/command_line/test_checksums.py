@@ -1,0 +1,82 @@
+"""Files that do not have their checksum any more: each command that writes says what to do, and takes them as asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.command_line.commands import COMMANDS
+from tests.connector.command_line.conftest import Run
+from tests.connector.command_line.test_evolving import words as evolve_words
+
+#: What follows the old and the new savepoint.
+EDITS: dict[str, tuple[str, ...]] = {
+    "cp": (),
+    "copy-operator": ("accounts", "other"),
+    "erase": ("--keys", "1042"),
+    "migrate": ("--flink", "2.3"),
+    "put": ("new", "{files}/rows.jsonl", "--key", "id"),
+    "rekey": ("accounts", "--type", "key=STRING"),
+    "remove": ("currency-converter",),
+    "remove-keys": ("accounts", "--keys", "1042"),
+    "rename": ("accounts.total=sum",),
+    "rename-class": ("oracle.Shop$Profile=com.shop.Profile",),
+    "set-max-parallelism": ("64",),
+}
+OTHERS = {"evolve", "merge", "salvage", "set-offsets", "split"}
+
+
+@pytest.fixture
+def damaged(run: Run, shop: Path, tmp_path: Path) -> Path:
+    """A savepoint with checksums, and a flipped bit in the city of an account."""
+    assert run("cp", shop, tmp_path / "damaged").code == 0
+    flip(tmp_path / "damaged", b"Toronto")
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "total": 2}\n')
+    return tmp_path / "damaged"
+
+
+def flip(folder: Path, text: bytes) -> None:
+    """Flip a bit of the first byte of a text."""
+    file = next(one for one in folder.iterdir() if one.name != "_metadata" and text in one.read_bytes())
+    data = bytearray(file.read_bytes())
+    data[data.index(text)] ^= 1
+    file.write_bytes(data)
+
+
+def test_every_command_that_takes_checksums_is_here() -> None:
+    names = {one.name for one in COMMANDS if any("--checksums" in part.names for part in one.all_arguments)}
+    assert names == EDITS.keys() | OTHERS
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_damaged_files_are_an_error_or_taken_as_they_are(run: Run, damaged: Path, tmp_path: Path, name: str) -> None:
+    words = [word.format(files=tmp_path) for word in EDITS[name]]
+    refused = run(name, damaged, tmp_path / "new", *words)
+    assert refused.code == 2
+    assert "its checksum differs" in refused.err
+    assert "--checksums ignore reads the file as it is" in refused.err
+    assert not (tmp_path / "new" / "_metadata").exists()
+    assert run(name, damaged, tmp_path / "new", *words, "--checksums", "ignore").code == 0
+    assert run("verify", tmp_path / "new").code == 0
+
+
+def test_splits_merges_and_salvages_take_it_too(run: Run, damaged: Path, tmp_path: Path) -> None:
+    one, rest, whole = tmp_path / "one", tmp_path / "rest", tmp_path / "whole"
+    parts = ("split", damaged, "--to", one, "accounts", "--rest", rest)
+    assert "--checksums ignore" in run(*parts).err
+    assert run(*parts, "--checksums", "ignore").code == 0
+    flip(one, b"Paris")
+    assert "--checksums ignore" in run("merge", one, rest, whole).err
+    assert run("merge", one, rest, whole, "--checksums", "ignore").code == 0
+    assert "--checksums verify leaves its state out" in run("salvage", damaged, tmp_path / "left").err
+    assert run("salvage", damaged, tmp_path / "left", "--checksums", "verify").code == 0
+
+
+def test_a_changed_query_takes_it_too(run: Run, tmp_path: Path) -> None:
+    command, base, *plans = evolve_words("agg-reorder")
+    assert run("set-max-parallelism", base, tmp_path / "base", "64").code == 0  # state is in a file then
+    flip(tmp_path / "base", b"\x9e\x01\x00\x00\x00\x00\x00\x00\xff\xff")
+    words = (command, tmp_path / "base", tmp_path / "new", *plans)
+    assert "--checksums ignore" in run(*words).err
+    assert run(*words, "--checksums", "ignore").code == 0
