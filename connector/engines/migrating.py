@@ -228,7 +228,7 @@ class Migration:
 
         Raises UnsupportedStateError before anything is written if a part cannot be. With ``dry_run`` nothing is.
         """
-        planned = replace(self, source=self.source.verified())._planned() if self.verifies else self._planned()
+        planned = self._planned()
         self._expect_known(planned)
         staging = to_free_path(path, checkpoint_id)
         refs = self.drop | self.as_is
@@ -240,7 +240,7 @@ class Migration:
         if dry_run:
             return checked
         relocation = Relocation(f"{staging.token}-copy", verifies=self.verifies)
-        work = WriteWork(planned.knowing(findings), replace(staging, begun=True))
+        work = WriteWork(planned.knowing(findings), replace(staging, begun=True), self.verifies)
         # Readers of the savepoint derive the version of Kryo from this version.
         version = metadata_version(self.knowledge.release.version)
         publish(

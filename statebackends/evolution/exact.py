@@ -142,13 +142,15 @@ def expect_held(schema: pa.Schema, columns: Mapping[str, LogicalType], backfill:
     for name, kind in columns.items():
         if name in schema.names and not holds(schema.field(name).type, kind):
             given = schema.field(name).type
-            # Spark's TIMESTAMP is Flink's TIMESTAMP_LTZ.
-            zone = "" if not TYPES.is_timestamp(given) else " without a time zone" if given.tz is None else " of a zone"
+            zone, remedy = "", "convert the column to this type first"
+            if TYPES.is_timestamp(given):
+                zone = " without a time zone" if given.tz is None else " of a time zone"
+                remedy += ": in Spark TIMESTAMP_NTZ is Flink's TIMESTAMP, and TIMESTAMP its TIMESTAMP_LTZ"
             raise OptionError(
                 f"backfill {backfill!r} has column {name!r} in another type",
                 expected=str(replace(kind, nullable=True)),
                 found=spark_type(given).upper() + zone,
-                remedy="convert the column to this type first",
+                remedy=remedy,
             )
 
 

@@ -18,11 +18,12 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, Operat
 from pyspark_savepoint.formats.keyed.operator_streams import OperatorStreamWriter
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
-from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle, has_database
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.redaction import redacted
 from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import Runs
 from pyspark_savepoint.statebackends.merging.entry_chunk import EXPANDED, EntryChunk, concat, together
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers, open_inputs
@@ -36,6 +37,7 @@ from pyspark_savepoint.statebackends.migration.rewriting.verdicts import StateRe
 from pyspark_savepoint.statebackends.requests.request import TableRequest
 from pyspark_savepoint.statebackends.requests.table_options import DEFAULT_MEMORY
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.writing.operator_edit import VERSION
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId, header_of_states
@@ -48,7 +50,8 @@ from pyspark_savepoint.statebackends.writing.task_outputs import StateFile
 class MigratedOperator:
     """Files of one operator: its plan, the states to leave out or as they are, and where the files go.
 
-    ``hidden`` are the states and roles with values of unlisted subclasses of POJOs, in which parts change.
+    ``hidden`` are the states and roles with values of unlisted subclasses of POJOs, in which parts change. If it
+    ``verifies``, files that are rewritten must have the checksums that are known of them.
     """
 
     plan: OperatorMigration
@@ -57,6 +60,7 @@ class MigratedOperator:
     hidden: frozenset[tuple[StateRef, str]]
     staging: Staging
     prefix: str
+    verifies: bool
     memory: int = DEFAULT_MEMORY
 
     def is_dropped(self, plan: StatePlan) -> bool:
@@ -182,9 +186,17 @@ class MigratedOperator:
                 else:
                     self._put_group(writer, rewriter, opened_input.chunks(set(groups)))
 
+    @property
+    def _rewritten_from(self) -> Snapshot:
+        """The savepoint whose files are rewritten."""
+        savepoint = self.plan.described.savepoint
+        return savepoint.verified() if self.verifies else savepoint
+
     def _input(self, part: OperatorState) -> KeyedInput:
         """Return the keyed state of some subtasks of the operator."""
-        operator, savepoint = self.plan.operator, self.plan.described.savepoint
+        operator, savepoint = self.plan.operator, self._rewritten_from
+        if any(has_database(one.managed_keyed_state) for one in part.subtasks.values()):
+            savepoint = self.plan.described.savepoint  # its files have checksums of their own
         raw = tuple(raw_timer_sources(savepoint, part)) if self.moves_timers else ()
         return KeyedInput(
             tuple(keyed_sources(savepoint, part)),
@@ -278,7 +290,8 @@ class MigratedOperator:
         self, file: OutputFile, subtask: int, header: OperatorBackendHeader
     ) -> OperatorStreamStateHandle:
         opened = self.plan.opened
-        source = next(source for source in opened.streams if source.subtask == subtask)
+        sources = operator_sources(self._rewritten_from, opened.operator)
+        source = next(source for source in sources if source.subtask == subtask)
         plans = {meta.name: self.plan.plan(meta, keyed=False) for meta in header.states}
         kept = {name: plan for name, plan in plans.items() if not self.is_dropped(plan)}
         lists, broadcasts = (

@@ -111,6 +111,8 @@ class WriteWork:
 
     planned: Planned
     staging: Staging
+    #: Whether files that are rewritten are verified, so that what is damaged gets no new checksums.
+    verifies: bool
 
     def operator(self, number: int) -> MigratedOperator:
         """Return the files of an operator."""
@@ -120,7 +122,7 @@ class WriteWork:
         planned = self.planned
         hidden = planned.hidden.get(number, frozenset())
         plan = planned.plans[number]
-        return MigratedOperator(plan, planned.drop, planned.as_is, hidden, self.staging, f"{number}-")
+        return MigratedOperator(plan, planned.drop, planned.as_is, hidden, self.staging, f"{number}-", self.verifies)
 
     @cached_property
     def pieces(self) -> list[ScanUnit]:

@@ -9,6 +9,7 @@ import pytest
 from pyspark_savepoint.command_line.commands import COMMANDS
 from tests.connector.command_line.conftest import Run
 from tests.connector.command_line.test_evolving import words as evolve_words
+from tests.connector.command_line.test_migrating import HINT, UID_HASH
 
 #: What follows the old and the new savepoint.
 EDITS: dict[str, tuple[str, ...]] = {
@@ -80,3 +81,13 @@ def test_a_changed_query_takes_it_too(run: Run, tmp_path: Path) -> None:
     words = (command, tmp_path / "base", tmp_path / "new", *plans)
     assert "--checksums ignore" in run(*words).err
     assert run(*words, "--checksums", "ignore").code == 0
+
+
+def test_a_migration_that_rewrites_values_takes_it_too(run: Run, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    assert run("set-max-parallelism", HINT, base, "64").code == 0  # state is in a file then
+    flip(base, b"x\x00\xff\xff")
+    words = ("migrate", base, tmp_path / "new", "--flink", "2.3", "--type", "v=LIST<STRING>")
+    assert "--checksums ignore" in run(*words).err
+    assert run(*words, "--checksums", "ignore").code == 0
+    assert '["y", null]' in run("show", tmp_path / "new", UID_HASH).out

@@ -9,6 +9,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import Savepoint
+from pyspark_savepoint.errors import OptionError
 from tests.connector.api.test_evolve import arguments, evolved, folder_of, keyed_rows
 from tests.connector.api.test_evolve_history import orders, place, rows_of
 
@@ -51,6 +52,10 @@ def test_history_is_a_table_of_spark(spark: SparkSession, tmp_path: Path, old: s
     (old_plan, savepoint), (new_plan, golden) = place("2.3.0", old), place("2.3.0", new)
     history = spark.createDataFrame(orders()).repartition(3).orderBy("id")
     sp = Savepoint.load(spark, savepoint)
+    if "top" in old:  # which needs the times, and Spark makes those of a time zone of them
+        with pytest.raises(OptionError, match="TIMESTAMP of a time zone"):
+            sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "refused")
+    history = history.withColumn("ts", history["ts"].cast("timestamp_ntz"))
     sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "spark")
     assert rows_of(pyspark_savepoint.open(tmp_path / "spark")) == rows_of(pyspark_savepoint.open(golden))
     changes = sp.catch_up(tmp_path / "spark", old_plan, new_plan).toArrow().to_pylist()
