@@ -166,7 +166,7 @@ class RemoteInputFile:
         self._first = (start, data) if len(data) <= MIN_READ else (0, b"")
         self._ranges: list[_Range] = [_Range.of(start, data)] if len(data) else []
         self._closed = False
-        #: The last read, in which the next one may begin: blocks have entries of two key groups.
+        #: Where the last read began and ended.
         self._begin, self._last = 0, -1
         self._is_all = opening.is_all
         #: Where the reader will probably stop; -1 if it did not say so.
@@ -202,7 +202,9 @@ class RemoteInputFile:
         stop = start + len(target)
         if stop > self.size:
             raise truncated(self.path, start, f"{len(target)} bytes", f"{self.size} bytes in all")
-        goes_on = self._begin <= start <= self._last <= stop or (self._is_all and self._known(start) is not None)
+        # Who said where it stops reads all until there, and a block may have entries of two reads.
+        overlaps = self._begin <= start < self._last < stop <= self._stop
+        goes_on = start == self._last or overlaps or (self._is_all and self._known(start) is not None)
         if not goes_on:
             self._ahead = MIN_READ
         position = start

@@ -65,7 +65,8 @@ class Database:
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
         self._ahead = ExitStack()
-        self._whole = comes_whole(files)
+        #: Whether a request that opens a table file brings all of it.
+        self.is_small = comes_whole(files)
         self._scans: dict[str, Opening] = {}
         self._tables: OrderedDict[tuple[object, ...], SstFile] = OrderedDict()
         self._index_bytes = 0
@@ -129,7 +130,7 @@ class Database:
     def is_whole(self, info: FileMetaData, low: int, high: int) -> bool:
         """Return whether the request that opens a table file to read some key groups brings all of it."""
         first, stop = _bounds(low, high, self.prefix)
-        return self._whole and first <= info.smallest.user_key and b"\0" + info.largest.user_key < stop
+        return self.is_small and first <= info.smallest.user_key and b"\0" + info.largest.user_key < stop
 
     def release(self, files: Iterable[FileMetaData]) -> None:
         """Close table files of a store whose ends were read: to open one again is the request that reads its blocks."""
@@ -379,7 +380,8 @@ class FamilyReader:
             _check_family(file, family.name)
         self.deleted = DeletedRanges.of(tombstones)
         if prefixes is not None:
-            database.release(files)
+            if not database.is_small:
+                database.release(files)
         else:
             parts = [file for file in tables if not database.is_whole(file.info, low, high)]
             database.release(file.info for file in parts)

@@ -144,7 +144,7 @@ def expect_held(schema: pa.Schema, columns: Mapping[str, LogicalType], backfill:
             given = schema.field(name).type
             zone, remedy = "", "convert the column to this type first"
             if TYPES.is_timestamp(given):
-                zone = " without a time zone" if given.tz is None else " of a time zone"
+                zone = " without a time zone" if given.tz is None else " of a zone"
                 remedy += ": in Spark TIMESTAMP_NTZ is Flink's TIMESTAMP, and TIMESTAMP its TIMESTAMP_LTZ"
             raise OptionError(
                 f"backfill {backfill!r} has column {name!r} in another type",

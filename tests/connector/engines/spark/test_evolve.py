@@ -53,7 +53,7 @@ def test_history_is_a_table_of_spark(spark: SparkSession, tmp_path: Path, old: s
     history = spark.createDataFrame(orders()).repartition(3).orderBy("id")
     sp = Savepoint.load(spark, savepoint)
     if "top" in old:  # which needs the times, and Spark makes those of a time zone of them
-        with pytest.raises(OptionError, match="TIMESTAMP of a time zone"):
+        with pytest.raises(OptionError, match="TIMESTAMP of a zone"):
             sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "refused")
     history = history.withColumn("ts", history["ts"].cast("timestamp_ntz"))
     sp.evolve(old_plan, new_plan, backfill={"orders": history}).write(tmp_path / "spark")
