@@ -133,8 +133,9 @@ class SearchedKeys:
         The command line takes a word for both, and rows have one of them. These keys themselves, if they are others.
         """
         columns: dict[str, Sequence[Any]] = {}
+        wanted = frozenset(hashes)
         for name, values in self.columns.items():
-            forms = [[form for form in _forms(value) if _hashed(salt, form) in hashes] for value in values]
+            forms = [[form for form in _forms(value) if _hashed(salt, form) in wanted] for value in values]
             if not all(forms):
                 return self
             columns[name] = _distinct([form for several in forms for form in several])
@@ -147,7 +148,7 @@ def _hashed(salt: bytes, value: object) -> str:
 
 
 def _forms(value: object) -> tuple[object, ...]:
-    """Return a key, and for a number its text, for the text of a number that.
+    """Return a key with its other form: the text of a number, or the number of a text.
 
     >>> _forms(7), _forms("7"), _forms("07"), _forms(True)
     ((7, '7'), ('7', 7), ('07',), (True,))

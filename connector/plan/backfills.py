@@ -35,7 +35,7 @@ from pyspark_savepoint.statebackends.evolution.changes import (
     StateChange,
     parts_of,
 )
-from pyspark_savepoint.statebackends.evolution.exact import as_given, expect_held
+from pyspark_savepoint.statebackends.evolution.exact import as_given, expect_held, holds
 from pyspark_savepoint.statebackends.evolution.rewriting.found_rows import SORTED, FoundTable
 from pyspark_savepoint.statebackends.evolution.rewriting.joined_rows import GivenTable
 from pyspark_savepoint.statebackends.evolution.rewriting.lookups import Lookup, two_values
@@ -43,8 +43,9 @@ from pyspark_savepoint.statebackends.evolution.shapes import VIEWS, VOID_NAMESPA
 from pyspark_savepoint.statebackends.rows.groups import group_numbers
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import expect_each_name_once
 
-#: The column of the ends of windows, as SQL calls it, and its type.
-WINDOW_END, MOMENT = "window_end", LogicalType("TIMESTAMP_WITH_TIME_ZONE", precision=3)
+#: The column of the ends of windows, as SQL calls it, and its types: in SQL, and in tables of windows.
+WINDOW_END = "window_end"
+WINDOW_END_TYPES = tuple(LogicalType(f"TIMESTAMP_{kind}_TIME_ZONE", precision=3) for kind in ("WITHOUT", "WITH_LOCAL"))
 #: Layouts whose values are found by the key alone.
 BY_KEY = (Layout.ACCUMULATORS, *VIEWS)
 
@@ -292,7 +293,10 @@ def _keyed_table(name: str, place: str, rows: Rows, fields: Sequence[RequiredFie
         kinds.append(Column(one.field.name, replace(one.field.kind, nullable=True)))
         values.append((one.state.new.name, own_name(name, one.field)))
     types = {column.name: column.kind for column in (*(column for column, _ in finding), *columns)}
-    expect_held(rows.schema, types | ({WINDOW_END: MOMENT} if windowed else {}), name)
+    if windowed:
+        end = rows.schema.field(WINDOW_END).type
+        types[WINDOW_END] = next((kind for kind in WINDOW_END_TYPES if holds(end, kind)), WINDOW_END_TYPES[0])
+    expect_held(rows.schema, types, name)
     of_rows = [Column(column.name, replace(column.kind, nullable=True)) for column, _ in finding]
     shape = StateShape(place, "list", Layout.ROW_LIST, "", (*of_rows, *kinds))
     once = any(one.state.new is None or one.state.new.layout not in VIEWS for one in fields)

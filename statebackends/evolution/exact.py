@@ -96,7 +96,6 @@ HOLDING: Mapping[str, Callable[[pa.DataType], bool]] = {
     **dict.fromkeys(BINARIES, _is_bytes),
     "TIMESTAMP_WITHOUT_TIME_ZONE": _is_local,
     "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _is_instant,
-    "TIMESTAMP_WITH_TIME_ZONE": _is_moment,
     "BOOLEAN": TYPES.is_boolean,
     "DATE": TYPES.is_date,
     TIME: _is_time,

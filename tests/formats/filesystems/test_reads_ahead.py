@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.io.snapshot_files import Opening
-from tests.remote.measured_store import MeasuredStore, measured_store
-from tests.remote.storage import CREDENTIALS
+from tests.remote.measured_store import MeasuredStore
 
 SIZE, BLOCK = 40 << 20, 100_000
 
 
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredStore]:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    store_of.cache_clear()
-    with measured_store() as store:
-        store.objects["file"] = bytes(SIZE)
-        yield store
-    store_of.cache_clear()
-
-
 def given(store: MeasuredStore, step: int, opening: Opening) -> int:
     """Read thirty blocks that begin a step after one another; return how many bytes came."""
+    store.objects["file"] = bytes(SIZE)
     filesystem, path = locate(StoragePath.of("s3://bucket/file", StorageOptions.of({"endpoint": store.endpoint})))
     file = filesystem.open_input(path, None, opening)
     for number in range(30):

@@ -5,28 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.filesystems.filesystem import locate, store_of
+from pyspark_savepoint.formats.filesystems.filesystem import locate
 from pyspark_savepoint.formats.filesystems.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.near_files import MAX_AGE, PREFIX, NearFolder
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from tests.remote.measured_store import MeasuredStore, measured_store
-from tests.remote.storage import CREDENTIALS
+from tests.remote.measured_store import MeasuredStore
 
 DATA = os.urandom(300_000)
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeasuredStore]:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
-    store_of.cache_clear()
-    with measured_store() as store:
-        yield store
 
 
 def staging_of(store: MeasuredStore, near: NearFolder | None) -> Staging:
