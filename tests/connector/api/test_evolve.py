@@ -437,3 +437,23 @@ def test_a_constant_of_the_new_query_is_in_all_rows(tmp_path: Path) -> None:
     evolved = savepoint.evolve(old, new).write(tmp_path / "new")
     rows = evolved.keyed_state("6_rank").to_arrow().to_pylist()
     assert {row["f3"] for each in rows for _, ranked in each["data-state-with-append"] for row in ranked} == {1}
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us"), pa.timestamp("s", tz="Europe/Paris"), pa.string()])
+def test_ends_of_windows_are_times_with_or_without_a_zone(tmp_path: Path, kind: pa.DataType) -> None:
+    """As tables of windows, and as SQL, have them."""
+    folder = folder_of("2.3.0", "window-sum-added")
+    old = pyspark_savepoint.open(folder / "before")
+    rows = old.window_state("6_global-window-aggregate").to_arrow().to_pylist()
+    ends = pa.array([row["window"] for row in rows]).cast(pa.timestamp("ms")).cast(kind)
+    given = pa.table({"shop": [row["key"]["f0"] for row in rows], "window_end": ends, "total": range(len(rows))})
+
+    def evolve() -> LocalSavepoint:
+        return old.evolve(folder / "old.json", folder / "new.json", backfill={"total": given}).write(tmp_path / "new")
+
+    if kind == pa.string():
+        with pytest.raises(OptionError, match=r"(?s)'window_end' in another type.*expected: TIMESTAMP\(3\)\n"):
+            evolve()
+        return
+    sums = evolve().window_state("6_global-window-aggregate").to_arrow().column("window-aggs").to_pylist()
+    assert [row["f1"] for row in sums] == list(range(len(rows)))
