@@ -18,66 +18,66 @@ from tests.remote.measured_store import MeasuredStore
 from tests.statebackends.connectors.test_source_edits import opened
 from tests.statebackends.writing.written_operators import planned
 
-#: Snapshots in the store; what commands that write begin to write; and a folder of this machine with rows and reports.
-SP, FOLDER, SQL, NEW, FILES = "{store}/job/shop", "{store}/job", "{store}/sql", "{store}/out/new", "{files}"
 BUCKET = "s3://bucket"
-PLANS = tuple(word.replace("{", "{{") for word in evolve_words("agg-reorder")[2:])
-
-READS: dict[str, tuple[str, ...]] = {
-    "ls": ("ls", SP),
-    "retained": ("retained", FOLDER),
-    "show": ("show", SP, "accounts", "--limit", "3"),
-    "sizes": ("sizes", SP),
-    "heaviest": ("heaviest", SP),
-    "offsets": ("offsets", "{store}/kafka"),
-    "diff": ("diff", SP, SQL),
-    "changes": ("changes", FOLDER, "accounts", "total", "--limit", "0"),
-    "report": ("report", SP, "--file", f"{FILES}/report.html"),
-    "schema": ("schema", SP, "--file", f"{FILES}/schema.json"),
-    "verify": ("verify", SP),
-    "doctor": ("doctor", SP),
-    "metrics": ("metrics", SP),
-    "verify-erasure": (
-        *("verify-erasure", "{store}/erased", f"{FILES}/erased.json", "--old", SP),
-        *("--salt-file", f"{FILES}/salt", "--keys", "1042"),
-    ),
-    "check-restore": ("check-restore", SP, SP),
-    "catch-up": ("catch-up", SQL, SQL, *PLANS),
-    "check-migration": ("check-migration", SP, "--flink", "2.3"),
-    "export": ("export", SP, "accounts", "total", "--format", "json", "--file", f"{FILES}/rows", "--force"),
-    "warm-up": ("warm-up", SP),
-}
 #: What is printed, and changes from run to run without a fault: times, and names of writes and files.
 VARYING = re.compile(r"\d+(\.\d+)? (s|ms|seconds)\b|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{12}(-\d+-[0-9a-f]{8})?\b")
-#: Each takes ``--dry-run``.
-WRITES: dict[str, tuple[str, ...]] = {
-    "evolve": ("evolve", SQL, NEW, *PLANS),
-    "set-offsets": ("set-offsets", "{store}/kafka", NEW, "--by", "-1", "--clamp"),
-    "rename": ("rename", SP, NEW, "accounts=customers"),
-    "copy-operator": ("copy-operator", SP, NEW, "accounts", "other"),
-    "remove": ("remove", SP, NEW, "accounts"),
-    "remove-keys": ("remove-keys", SP, NEW, "accounts", "--keys", "1042"),
-    "erase": ("erase", SP, NEW, "--keys", "1042"),
-    "rename-class": ("rename-class", SP, NEW, "oracle.Shop$Profile=com.shop.Profile"),
-    "rekey": ("rekey", SP, NEW, "accounts", "--type", "key=STRING"),
-    "set-max-parallelism": ("set-max-parallelism", SP, NEW, "64"),
-    "salvage": ("salvage", "{store}/damaged", NEW),
-    "create": ("create", NEW, "new", f"{FILES}/rows.jsonl", "--key", "id", "--flink", "2.3"),
-    "put": ("put", SP, NEW, "new", f"{FILES}/rows.jsonl", "--key", "id"),
-    "merge": ("merge", SP, SQL, NEW),
-    "split": ("split", SP, "--to", NEW, "accounts", "--rest", "{store}/out/rest"),
-    "migrate": ("migrate", SP, NEW, "--flink", "2.3"),
-    "vacuum": ("vacuum", "{store}/left", "--older-than", "0s"),
-    "cp": ("cp", SP, NEW),
-    "pin": ("pin", SP, NEW),
-    "relocate": ("relocate", "{store}/referred", SP, SP, NEW),
-}
-COMMANDS = READS | WRITES
+#: Words of each command, the kinds of its requests in S3, and the most of them that wait for one another. Words name
+#: the bucket, a savepoint in it, a new one, a folder with rows and reports, and plans.
+DECLARED = (
+    ("ls {sp}", "GET 3, LIST 1", 2),
+    ("retained {store}/job", "GET 2, LIST 3", 4),
+    ("show {sp} accounts --limit 3", "GET 3", 2),
+    ("sizes {sp}", "GET 3", 2),
+    ("heaviest {sp}", "GET 3", 2),
+    ("offsets {store}/kafka", "GET 1", 1),
+    ("diff {sp} {store}/sql", "GET 4", 2),
+    ("changes {store}/job accounts total --limit 0", "GET 4, LIST 1", 3),
+    ("report {sp} --file {files}/report.html", "GET 3, LIST 2", 3),
+    ("schema {sp} --file {files}/schema.json", "GET 3", 2),
+    ("verify {sp}", "GET 3", 2),
+    ("doctor {sp}", "GET 3", 2),
+    ("metrics {sp}", "GET 3, LIST 1", 2),
+    (
+        "verify-erasure {store}/erased {files}/erased.json --old {sp} --salt-file {files}/salt --keys 1042",
+        "GET 8, LIST 2",
+        8,
+    ),
+    ("check-restore {sp} {sp}", "GET 3", 2),
+    ("catch-up {store}/sql {store}/sql {plans}", "GET 1", 1),
+    ("check-migration {sp} --flink 2.3", "GET 3", 2),
+    ("export {sp} accounts total --format json --file {files}/rows --force", "GET 3", 2),
+    ("warm-up {sp}", "GET 3", 2),
+    ("evolve {store}/sql {new} {plans}", "DELETES 1, GET 5, HEAD 2, LIST 3, PUT 5", 8),
+    ("set-offsets {store}/kafka {new} --by -1 --clamp", "DELETES 1, GET 3, HEAD 2, LIST 3, PUT 4", 6),
+    ("rename {sp} {new} accounts=customers", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
+    ("copy-operator {sp} {new} accounts other", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
+    ("remove {sp} {new} currency-converter", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
+    ("remove-keys {sp} {new} accounts --keys 1042", "COPY 1, DELETES 1, GET 6, HEAD 2, LIST 3, PUT 5", 10),
+    ("erase {sp} {new} --keys 1042", "COPY 1, DELETES 1, GET 12, HEAD 2, LIST 5, PUT 5", 16),
+    ("rename-class {sp} {new} oracle.Shop$Profile=com.shop.Profile", "DELETES 1, GET 7, HEAD 2, LIST 3, PUT 6", 9),
+    ("rekey {sp} {new} accounts --type key=STRING", "DELETES 1, GET 5, HEAD 2, LIST 3, PUT 6", 8),
+    ("set-max-parallelism {sp} {new} 64", "DELETES 1, GET 5, HEAD 2, LIST 3, PUT 8", 9),
+    ("salvage {store}/damaged {new}", "COPY 1, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
+    ("create {new} new {files}/rows.jsonl --key id --flink 2.3", "DELETES 1, GET 2, HEAD 2, LIST 3, PUT 5", 6),
+    ("put {sp} {new} new {files}/rows.jsonl --key id", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 5", 8),
+    ("merge {sp} {store}/sql {new}", "COPY 2, DELETES 1, GET 6, HEAD 2, LIST 3, PUT 4", 8),
+    ("split {sp} --to {new} accounts --rest {store}/out/rest", "COPY 2, DELETES 2, GET 8, HEAD 6, LIST 7, PUT 6", 15),
+    ("migrate {sp} {new} --flink 2.3", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
+    ("vacuum {store}/left --older-than 0s", "DELETES 2, GET 1, HEAD 1, LIST 4", 8),
+    ("cp {sp} {new}", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
+    ("pin {sp} {new}", "COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
+    ("relocate {store}/referred {sp} {sp} {new}", "DELETES 1, GET 3, HEAD 4, LIST 3, PUT 4", 7),
+)
+COMMANDS = {words.split()[0]: words for words, _, _ in DECLARED}
+REQUESTS = {words.split()[0]: (kinds, most) for words, kinds, most in DECLARED}
 
 
 def words_of(name: str, files: Path, bucket: str = BUCKET) -> list[str]:
     """Return the words of a command on what :func:`fill` has put into a bucket and a folder."""
-    return [word.format(store=bucket, files=files) for word in COMMANDS[name]]
+    plans = evolve_words("agg-reorder")[2:]
+    given = {"store": bucket, "sp": f"{bucket}/job/shop", "new": f"{bucket}/out/new", "files": files}
+    words = COMMANDS[name].split()
+    return [one for word in words for one in (plans if word == "{plans}" else [word.format(**given)])]
 
 
 def usual(text: str, bucket: str, files: Path) -> str:

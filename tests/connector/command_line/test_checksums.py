@@ -10,31 +10,23 @@ from pyspark_savepoint.command_line.commands import COMMANDS
 from tests.connector.command_line.conftest import Run
 from tests.connector.command_line.test_evolving import words as evolve_words
 from tests.connector.command_line.test_migrating import HINT, UID_HASH
+from tests.remote.every_command import COMMANDS as WORDS
+from tests.remote.every_command import words_of
 
-#: What follows the old and the new savepoint.
-EDITS: dict[str, tuple[str, ...]] = {
-    "cp": (),
-    "copy-operator": ("accounts", "other"),
-    "erase": ("--keys", "1042"),
-    "migrate": ("--flink", "2.3"),
-    "put": ("new", "{files}/rows.jsonl", "--key", "id"),
-    "rekey": ("accounts", "--type", "key=STRING"),
-    "remove": ("currency-converter",),
-    "remove-keys": ("accounts", "--keys", "1042"),
-    "rename": ("accounts.total=sum",),
-    "rename-class": ("oracle.Shop$Profile=com.shop.Profile",),
-    "set-max-parallelism": ("64",),
-}
+TAKING = {one.name for one in COMMANDS if any("--checksums" in part.names for part in one.all_arguments)}
+#: Those that write a new savepoint of one that is damaged.
+EDITS = [name for name in TAKING if WORDS[name].split()[1:3] == ["{sp}", "{new}"]]
 OTHERS = {"evolve", "merge", "salvage", "set-offsets", "split"}
 
 
 @pytest.fixture
 def damaged(run: Run, shop: Path, tmp_path: Path) -> Path:
     """A savepoint with checksums, and a flipped bit in the city of an account."""
-    assert run("cp", shop, tmp_path / "damaged").code == 0
-    flip(tmp_path / "damaged", b"Toronto")
+    savepoint = tmp_path / "job" / "shop"
+    assert run("cp", shop, savepoint).code == 0
+    flip(savepoint, b"Toronto")
     (tmp_path / "rows.jsonl").write_text('{"id": 1, "total": 2}\n')
-    return tmp_path / "damaged"
+    return savepoint
 
 
 def flip(folder: Path, text: bytes) -> None:
@@ -46,20 +38,20 @@ def flip(folder: Path, text: bytes) -> None:
 
 
 def test_every_command_that_takes_checksums_is_here() -> None:
-    names = {one.name for one in COMMANDS if any("--checksums" in part.names for part in one.all_arguments)}
-    assert names == EDITS.keys() | OTHERS
+    assert {*EDITS, *OTHERS} == TAKING
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_damaged_files_are_an_error_or_taken_as_they_are(run: Run, damaged: Path, tmp_path: Path, name: str) -> None:
-    words = [word.format(files=tmp_path) for word in EDITS[name]]
-    refused = run(name, damaged, tmp_path / "new", *words)
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize("name", sorted(EDITS))
+def test_damaged_files_are_an_error_or_taken_as_they_are(run: Run, tmp_path: Path, name: str) -> None:
+    words, new = words_of(name, tmp_path, str(tmp_path)), tmp_path / "out" / "new"
+    refused = run(*words)
     assert refused.code == 2
     assert "its checksum differs" in refused.err
     assert "--checksums ignore reads the file as it is" in refused.err
-    assert not (tmp_path / "new" / "_metadata").exists()
-    assert run(name, damaged, tmp_path / "new", *words, "--checksums", "ignore").code == 0
-    assert run("verify", tmp_path / "new").code == 0
+    assert not (new / "_metadata").exists()
+    assert run(*words, "--checksums", "ignore").code == 0
+    assert run("verify", new).code == 0
 
 
 def test_splits_merges_and_salvages_take_it_too(run: Run, damaged: Path, tmp_path: Path) -> None:

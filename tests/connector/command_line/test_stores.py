@@ -9,52 +9,9 @@ import pytest
 
 from pyspark_savepoint.command_line import commands
 from tests.remote.attack_verbs import Attack
-from tests.remote.every_command import COMMANDS, fill, words_of
+from tests.remote.every_command import COMMANDS, REQUESTS, fill, words_of
 from tests.remote.measured_store import chain, measured_store
 from tests.remote.storage import CREDENTIALS
-
-#: The kinds of requests, and the longest chain of requests of which each waits for the one before.
-EXPECTED: dict[str, tuple[str, int]] = {
-    "ls": ("GET 3, LIST 1", 2),
-    "retained": ("GET 2, LIST 3", 4),
-    "show": ("GET 3", 2),
-    "sizes": ("GET 3", 2),
-    "heaviest": ("GET 3", 2),
-    "offsets": ("GET 1", 1),
-    "diff": ("GET 4", 2),
-    "changes": ("GET 4, LIST 1", 3),
-    "report": ("GET 3, LIST 2", 3),
-    "schema": ("GET 3", 2),
-    "verify": ("GET 3", 2),
-    "doctor": ("GET 3", 2),
-    "metrics": ("GET 3, LIST 1", 2),
-    "verify-erasure": ("GET 8, LIST 2", 8),
-    "check-restore": ("GET 3", 2),
-    "catch-up": ("GET 1", 1),
-    "check-migration": ("GET 3", 2),
-    "export": ("GET 3", 2),
-    "warm-up": ("GET 3", 2),
-    "evolve": ("DELETES 1, GET 5, HEAD 2, LIST 3, PUT 5", 8),
-    "set-offsets": ("DELETES 1, GET 3, HEAD 2, LIST 3, PUT 4", 6),
-    "rename": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
-    "copy-operator": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
-    "remove": ("DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
-    "remove-keys": ("COPY 1, DELETES 1, GET 6, HEAD 2, LIST 3, PUT 5", 10),
-    "erase": ("COPY 1, DELETES 1, GET 12, HEAD 2, LIST 5, PUT 5", 16),
-    "rename-class": ("DELETES 1, GET 7, HEAD 2, LIST 3, PUT 6", 9),
-    "rekey": ("DELETES 1, GET 5, HEAD 2, LIST 3, PUT 6", 8),
-    "set-max-parallelism": ("DELETES 1, GET 5, HEAD 2, LIST 3, PUT 8", 9),
-    "salvage": ("COPY 1, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
-    "create": ("DELETES 1, GET 2, HEAD 2, LIST 3, PUT 5", 6),
-    "put": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 5", 8),
-    "merge": ("COPY 2, DELETES 1, GET 6, HEAD 2, LIST 3, PUT 4", 8),
-    "split": ("COPY 2, DELETES 2, GET 8, HEAD 6, LIST 7, PUT 6", 15),
-    "migrate": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 8),
-    "vacuum": ("DELETES 2, GET 1, HEAD 1, LIST 4", 8),
-    "cp": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
-    "pin": ("COPY 2, DELETES 1, GET 5, HEAD 2, LIST 3, PUT 4", 7),
-    "relocate": ("DELETES 1, GET 3, HEAD 4, LIST 3, PUT 4", 7),
-}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +33,7 @@ def test_every_command_of_a_store_is_here() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_requests(attack: Attack, name: str) -> None:
-    kinds, most = EXPECTED[name]
+    kinds, most = REQUESTS[name]
     attack.store.latency = 0.03
     attack.run(words_of(name, attack.files))
     attack.store.latency = 0.0
