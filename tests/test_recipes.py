@@ -23,6 +23,7 @@ OF_THE_PROJECT = (
     "tests/connector/options/test_options.py",
     "tests/connector/command_line/test_commands.py::test_the_readme_has_every_argument",
     "tests/connector/command_line/test_commands.py::test_help_has_examples",
+    "tests/connector/command_line/test_stores.py",
     "tests/statebackends/requests/test_applicability.py",
     "tests/test_readme.py::test_tables_are_those_of_the_code",
     "tests/connector/test_public_names.py::test_keyword_types_have_the_options_that_are_parsed",
